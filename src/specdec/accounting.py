@@ -1,0 +1,88 @@
+"""What a round yields and costs, by formula: the law of the output count, throughput, break-even, best gamma.
+
+The count K is the accepted prefix plus the one correction or bonus. All count formulas assume that acceptances are iid with
+probability alpha, which holds where p and q do not depend on the prefix. Fractions in, Fractions out; alpha may be an array
+where a function says so. Times are seconds.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def _check(alpha: Any, gamma: int) -> None:
+    if not isinstance(gamma, int | np.integer) or gamma < 0:
+        raise ValueError(f"gamma is {gamma!r}: it must be an integer of at least 0")
+    if not np.all((np.asarray(alpha) >= 0) & (np.asarray(alpha) <= 1)):
+        raise ValueError(f"alpha is {alpha}: it must lie in [0, 1]")
+
+
+def _check_seconds(**times: Any) -> None:
+    for name, value in times.items():
+        if not np.all((np.asarray(value) >= 0) & (np.asarray(value) < np.inf)):
+            raise ValueError(f"{name} is {value}: it must be finite and at least 0 seconds")
+
+
+def count_law(alpha: Any, gamma: int) -> list[Any]:
+    """P(K = 1), …, P(K = γ+1): alpha**(k-1) (1 - alpha) for k ≤ γ, and alpha**γ for k = γ+1."""
+    _check(alpha, gamma)
+    return [alpha**j * (1 - alpha) for j in range(gamma)] + [alpha**gamma]
+
+
+def expected_count(alpha: Any, gamma: int) -> Any:
+    """E[K] = 1 + alpha + … + alpha**γ (Leviathan et al. 2023, equation 1). ``alpha`` may be an array.
+
+    Summed term by term: the closed quotient (1 - alpha**(γ+1)) / (1 - alpha) is 0/0 at 1 and cancels badly near it.
+    """
+    _check(alpha, gamma)
+    return sum(alpha**j for j in range(gamma + 1))
+
+
+def count_variance(alpha: Any, gamma: int) -> Any:
+    """Var[K] = Σ (2j+1) alpha**j - E[K]², j from 0 to γ, since P(K > j) = alpha**j. ``alpha`` may be an array."""
+    mean = expected_count(alpha, gamma)
+    return sum((2 * j + 1) * alpha**j for j in range(gamma + 1)) - mean**2
+
+
+def throughput(alpha: Any, gamma: int, *, draft: Any, verify: Any, overhead: Any = 0) -> Any:
+    """Tokens a second: E[K] over the round's seconds. ``draft`` is the time of all γ draft steps together."""
+    _check_seconds(draft=draft, verify=verify, overhead=overhead)
+    seconds = draft + verify + overhead
+    if not np.all(np.asarray(seconds) > 0):
+        raise ValueError("a round of no duration has no throughput: some time must be above 0")
+    return expected_count(alpha, gamma) / seconds
+
+
+def break_even_verify(alpha: Any, gamma: int, *, draft: Any, baseline: Any, overhead: Any = 0) -> Any:
+    """The verification time at which a round is exactly as fast as the baseline of ``baseline`` seconds a token.
+
+    E[K] * baseline - draft - overhead. At or below 0, no verification is fast enough.
+    """
+    _check_seconds(draft=draft, baseline=baseline, overhead=overhead)
+    return expected_count(alpha, gamma) * baseline - draft - overhead
+
+
+def speedup(alpha: Any, gamma: int, c: Any, v: Any = 1) -> Any:
+    """E[K] / (γ c + v): how many times faster than the target alone, where one draft step costs c target steps and
+    verifying γ+1 positions costs v of them. v = 1 is Theorem 3.8 of Leviathan et al. (2023).
+    """
+    return throughput(alpha, gamma, draft=gamma * c, verify=v)
+
+
+def best_gamma(
+    alpha: Any, *, draft: Any, verify: Callable[[int], Any], largest: int, overhead: Any = 0
+) -> tuple[int, Any]:
+    """The γ from 0 to ``largest`` of highest throughput, and that throughput; ties to the smaller γ.
+
+    ``draft`` is the time of one draft step; ``verify(γ)`` the time of one pass over γ+1 positions; ``overhead`` that of the
+    rest of a round. γ = 0 is the target alone: one pass, no draft, no overhead.
+    """
+    _check(alpha, largest)
+    rates = [throughput(alpha, 0, draft=0, verify=verify(0))]
+    rates += [
+        throughput(alpha, gamma, draft=gamma * draft, verify=verify(gamma), overhead=overhead)
+        for gamma in range(1, largest + 1)
+    ]
+    best = max(range(largest + 1), key=lambda gamma: rates[gamma])
+    return best, rates[best]

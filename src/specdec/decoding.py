@@ -1,0 +1,429 @@
+"""The generation loops, autoregressive and speculative, and their ledger of counts and seconds.
+
+``step`` is the primitive: one round. ``rounds`` iterates it and ``generate`` drains it. Nothing here draws random numbers;
+every choice goes through a ``chance`` object, so ``law_of`` runs these very loops along all their branches.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from specdec.chance import Chance, law_of_process
+from specdec.law import Array, Transforms, has_weight, to_law
+from specdec.models import LanguageModel, check_tokens
+from specdec.verification import Round, Verify, strict
+
+# ---- the ledger ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """One line of the ledger: what was proposed, accepted, emitted and committed in a round, and where its time went.
+
+    Emitted tokens past a stop are not committed. ``seconds`` are wall time: ``drafting`` (draft passes and draws),
+    ``verifying`` (the target pass and its laws), ``choosing`` (the rule), ``state`` (stop rules and rewinding). A decoder
+    that waits for another device adds ``synchronising``; these loops wait for none, so they have no such entry.
+    """
+
+    gamma: int
+    round: Round
+    committed: int
+    stop: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict, compare=False)
+
+    @property
+    def accepted(self) -> int:
+        """Proposals accepted by the rule."""
+        return self.round.accepted
+
+    @property
+    def emitted(self) -> int:
+        """Tokens that the rule yielded: accepted plus one."""
+        return len(self.round.tokens)
+
+    @property
+    def committed_tokens(self) -> tuple[int, ...]:
+        """The tokens kept, in order."""
+        return self.round.tokens[: self.committed]
+
+
+@dataclass
+class Ledger:
+    """A list of round records, and what follows from it. A round without rejections has verified all γ proposals; another
+    has verified those up to and including the first rejection, and only these count in the acceptance figures.
+    """
+
+    records: list[RoundRecord] = field(default_factory=list)
+
+    def total(self, name: str) -> int:
+        """The sum of ``gamma`` (proposals), ``accepted``, ``emitted`` or ``committed`` over the rounds."""
+        return sum(getattr(record, name) for record in self.records)
+
+    def seconds(self) -> dict[str, float]:
+        """Wall seconds by kind, summed over the rounds."""
+        kinds = dict.fromkeys(kind for record in self.records for kind in record.seconds)
+        return {kind: sum(record.seconds.get(kind, 0.0) for record in self.records) for kind in kinds}
+
+    def acceptance_by_position(self) -> list[tuple[int, int]]:
+        """For each position: (accepted there, verified there). A position is verified only if all before it were accepted."""
+        longest = max((record.gamma for record in self.records), default=0)
+        return [
+            (
+                sum(record.accepted > place for record in self.records),
+                sum(record.gamma > place and record.accepted >= place for record in self.records),
+            )
+            for place in range(longest)
+        ]
+
+    def acceptance(self) -> tuple[int, int]:
+        """(accepted, verified) over all positions. Proposals behind the first rejection were never verified."""
+        pairs = self.acceptance_by_position()
+        return sum(accepted for accepted, _ in pairs), sum(verified for _, verified in pairs)
+
+    def count_law(self, name: str = "emitted") -> dict[int, float]:
+        """The share of rounds with each count, by default of emitted tokens."""
+        counts = [getattr(record, name) for record in self.records]
+        return {count: counts.count(count) / len(counts) for count in sorted(set(counts))}
+
+
+# ---- when to stop -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Stop rules on generated tokens: the earliest position wins, whatever the rule. The token that completes a rule is kept.
+
+    ``tokens``: ids that end the text. ``strings``: texts that end it; ``decode`` turns token ids into text and is then needed.
+    ``length``: at most so many generated tokens. Where two rules fall on one position, that order names the reason.
+    """
+
+    length: int | None = None
+    tokens: frozenset[int] = frozenset()
+    strings: tuple[str, ...] = ()
+    decode: Callable[[Sequence[int]], str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.length is not None and self.length < 1:
+            raise ValueError(f"length cap is {self.length}: it must be at least 1")
+        if self.strings and self.decode is None:
+            raise ValueError("stop strings need decode, the function from token ids to text")
+        if "" in self.strings:
+            raise ValueError("an empty stop string would end every text at once")
+
+    def reason(self, generated: Sequence[int]) -> str | None:
+        """Why a text stops at the last of its ``generated`` tokens, or None. Asked after each token in turn."""
+        if generated[-1] in self.tokens:
+            return "stop token"
+        if self.decode is not None and any(self._completed(string, generated) for string in self.strings):
+            return "stop string"
+        return "length" if len(generated) == self.length else None
+
+    def _completed(self, string: str, generated: Sequence[int]) -> bool:
+        assert self.decode is not None
+        tail = generated[-len(string) - 1 :]  # a token is at least one character, so this is long enough
+        return string in self.decode(tail)
+
+    def first(self, generated: Sequence[int], new: Sequence[int]) -> tuple[int, str | None]:
+        """How many of the ``new`` tokens are kept after ``generated``, and the reason if a rule cut them."""
+        text = list(generated)
+        for kept, token in enumerate(new, start=1):
+            text.append(token)
+            reason = self.reason(text)
+            if reason:
+                return kept, reason
+        return len(new), None
+
+
+# ---- decoders -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class State:
+    """A text under way. ``tokens``: the start token, the prompt, and all committed tokens; ``prompt``: how many it began with.
+
+    Invariant between rounds: each cache holds a prefix of ``tokens`` that is shorter than it. The tokens that a cache lacks
+    are *pending* and are fed first in the next pass. ``history`` holds (γ, accepted) of each round so far.
+    """
+
+    tokens: list[int]
+    prompt: int
+    caches: dict[str, Any]
+    stop: str | None = None
+    history: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def generated(self) -> list[int]:
+        """The committed tokens after the prompt."""
+        return self.tokens[self.prompt :]
+
+    def pending(self, name: str) -> list[int]:
+        """The committed tokens that a cache does not hold yet, at least one."""
+        return self.tokens[len(self.caches[name]) :]
+
+
+class Decoder(Protocol):
+    """A loop that commits tokens a round at a time: ``Autoregressive`` or ``Speculative``."""
+
+    @property
+    def stop(self) -> Stop:
+        """When a text ends."""
+
+    @property
+    def models(self) -> dict[str, LanguageModel]:
+        """The models by the names of their caches."""
+
+    def start(self, prompt: Sequence[int] = ()) -> State:
+        """A state that has committed the prompt and computed nothing."""
+
+    def step(self, state: State, chance: Chance) -> tuple[RoundRecord, State]:
+        """One round. The state is advanced in place and returned; ``copy`` it first to keep it."""
+
+
+Gamma = int | Callable[[State], int]
+
+
+@dataclass(frozen=True)
+class Autoregressive:
+    """The baseline: one target pass and one draw a token (purpose ``sample``)."""
+
+    target: LanguageModel
+    transforms: Transforms = Transforms()
+    stop: Stop = Stop()
+
+    @property
+    def models(self) -> dict[str, LanguageModel]:
+        """The target alone."""
+        return {"target": self.target}
+
+    def start(self, prompt: Sequence[int] = ()) -> State:
+        """A state that has committed the prompt and computed nothing."""
+        return _start(self.models, prompt)
+
+    def step(self, state: State, chance: Chance) -> tuple[RoundRecord, State]:
+        """One token. Raises ``ValueError`` on a stopped state."""
+        clock = _Clock()
+        _check_running(state)
+        scores = self.target.append(state.caches["target"], state.pending("target"))[-1]
+        law = self.transforms.law(scores, state.tokens[1:])
+        clock.lap("verifying")
+        round_ = Round((chance.draw(law, "sample"),), ("bonus",))
+        clock.lap("choosing")
+        return _commit(state, self.models, 0, round_, self.stop, clock)
+
+
+@dataclass(frozen=True)
+class Speculative:
+    """Draft γ proposals, verify them in one target pass, commit what the rule emits.
+
+    ``gamma`` is a number, or a function of the state before drafting: it may look at whatever is already verified, never at
+    proposals of its own round. A cap leaves room for the round's last token: γ ≤ tokens left - 1. The same ``transforms``
+    make p from the target's scores and q from the draft's.
+    """
+
+    target: LanguageModel
+    draft: LanguageModel
+    gamma: Gamma
+    transforms: Transforms = Transforms()
+    stop: Stop = Stop()
+    verify: Verify = strict.verify
+
+    def __post_init__(self) -> None:
+        same = ("vocab_size", "start_token", "exact")
+        theirs = [[getattr(model, name) for name in same] for model in (self.target, self.draft)]
+        for name, one, other in zip(same, *theirs, strict=True):
+            if one != other:
+                raise ValueError(f"target and draft differ in {name}: {one} and {other}; they must share one vocabulary and kind")
+        if not callable(self.gamma):
+            self._check_gamma(self.gamma)
+
+    def _check_gamma(self, gamma: int) -> int:
+        if not isinstance(gamma, int | np.integer) or gamma < 0:
+            raise ValueError(f"gamma is {gamma!r}: it must be an integer of at least 0")
+        for name, model in (("target", self.target), ("draft", self.draft)):
+            if gamma + 1 > model.reach:
+                raise ValueError(f"gamma is {gamma}, but the {name} can only be rewound by {model.reach} tokens: it needs gamma + 1")
+        return int(gamma)
+
+    def start(self, prompt: Sequence[int] = ()) -> State:
+        """A state that has committed the prompt and computed nothing."""
+        return _start(self.models, prompt)
+
+    @property
+    def models(self) -> dict[str, LanguageModel]:
+        """The two models by the names of their caches."""
+        return {"target": self.target, "draft": self.draft}
+
+    def step(self, state: State, chance: Chance) -> tuple[RoundRecord, State]:
+        """One round. Raises ``ValueError`` on a stopped state."""
+        clock = _Clock()
+        _check_running(state)
+        proposals, q = self.propose(state, self.round_gamma(state), chance)
+        clock.lap("drafting")
+        scores = self.target.append(state.caches["target"], state.pending("target") + proposals)[-len(proposals) - 1 :]
+        p = self.transforms.laws(scores, state.tokens[1:], proposals)
+        clock.lap("verifying")
+        round_ = self.verify(p, q, proposals, chance)
+        clock.lap("choosing")
+        return _commit(state, self.models, len(proposals), round_, self.stop, clock)
+
+    def round_gamma(self, state: State) -> int:
+        """The γ of the next round, cut to what the length cap leaves room for."""
+        gamma = self._check_gamma(self.gamma(state) if callable(self.gamma) else self.gamma)
+        left = gamma + 1 if self.stop.length is None else self.stop.length - len(state.generated)
+        return min(gamma, left - 1)
+
+    def propose(self, state: State, gamma: int, chance: Chance) -> tuple[list[int], Array]:
+        """Up to γ proposals, each drawn from the very q (γ, V) that is returned; fewer if the draft has nothing to propose.
+
+        The last proposal is not fed: no law after it is needed this round.
+        """
+        proposals: list[int] = []
+        laws: list[Array] = []
+        feed = state.pending("draft")
+        while len(proposals) < gamma:
+            scores = self.draft.append(state.caches["draft"], feed)[-1]
+            scores = self.transforms.scores(scores, state.tokens[1:] + proposals)
+            if not has_weight(scores):
+                break
+            laws.append(to_law(scores))
+            feed = [chance.draw(laws[-1], "propose")]
+            proposals += feed
+        dtype = object if self.draft.exact else np.float64
+        return proposals, np.array(laws, dtype=dtype).reshape(len(laws), self.target.vocab_size)
+
+
+def copy_state(decoder: Decoder, state: State) -> State:
+    """An independent copy of a state, caches included."""
+    caches = {name: decoder.models[name].copy(cache) for name, cache in state.caches.items()}
+    return State(list(state.tokens), state.prompt, caches, state.stop, state.history)
+
+
+def state_key(decoder: Decoder, state: State) -> Hashable:
+    """Equal only for states with the same future: the text, what each cache really holds, and what γ may look at."""
+    held = tuple((name, decoder.models[name].key(cache)) for name, cache in state.caches.items())
+    adaptive = callable(getattr(decoder, "gamma", 0))
+    return tuple(state.tokens), state.prompt, held, state.stop, state.history if adaptive else ()
+
+
+def law_of_text(decoder: Decoder, prompt: Sequence[int] = (), *, length: int | None = None) -> dict[tuple[int, ...], Any]:
+    """The exact law of the generated text (of its first ``length`` tokens, if given), by composing ``step``.
+
+    {tokens: probability}, through the very code that decodes. Without ``length`` the stop rules must end every text.
+    """
+
+    def done(state: State) -> bool:
+        return state.stop is not None or (length is not None and len(state.generated) >= length)
+
+    return law_of_process(
+        lambda state, chance: decoder.step(copy_state(decoder, state), chance)[1],
+        decoder.start(prompt),
+        done=done,
+        key=lambda state: state_key(decoder, state),
+        outcome=lambda state: tuple(state.generated[:length]),
+    )
+
+
+def law_of_count(decoder: Speculative, state: State, floor: Any = 0) -> tuple[list[Any], Any]:
+    """The law of the strict rule's output count in the round after ``state``: ([P(K = 1), …, P(K = γ+1)], lost).
+
+    P(K > j) is the sum over proposals x_1…x_j of the product of min(p, q) along them, so accepted prefixes follow min(p, q)
+    and no enumeration of rejections is needed. Paths of weight below ``floor`` are dropped; ``lost`` is their total weight,
+    and bounds the error of every P(K > j). The default drops none; exact models give Fractions.
+    """
+    gamma = decoder.round_gamma(state)
+    beyond: list[Any] = [1, *([0] * gamma)]
+    copy, lost = copy_state(decoder, state), 0
+
+    def visit(path: list[int], weight: Any) -> None:
+        nonlocal lost
+        prefix = state.tokens + path
+        p, q = (
+            decoder.transforms.scores(model.append(cache, prefix[len(cache) :])[-1], prefix[1:])
+            for name, model in decoder.models.items()
+            for cache in [copy.caches[name]]
+        )
+        if not has_weight(q):
+            return
+        common = np.minimum(to_law(p), to_law(q)) * weight
+        beyond[len(path) + 1] += common.sum()
+        lost += common[common < floor].sum()
+        if len(path) + 1 < gamma:
+            for token in np.flatnonzero((common > 0) & (common >= floor)).tolist():
+                visit([*path, token], common[token])
+                for name, model in decoder.models.items():
+                    model.rewind(copy.caches[name], len(prefix))
+
+    if gamma > 0:
+        visit([], 1)
+    return [p - after for p, after in zip(beyond, [*beyond[1:], 0], strict=True)], lost
+
+
+def rounds(decoder: Decoder, prompt: Sequence[int], chance: Chance) -> Iterator[RoundRecord]:
+    """Stream the rounds until a stop rule ends the text; without one it never ends."""
+    state = decoder.start(prompt)
+    while state.stop is None:
+        record, state = decoder.step(state, chance)
+        yield record
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A finished text: its generated tokens, the origin of each, and the ledger."""
+
+    tokens: tuple[int, ...]
+    origins: tuple[str, ...]
+    ledger: Ledger
+
+
+def generate(decoder: Decoder, prompt: Sequence[int], chance: Chance) -> Generation:
+    """Decode until a stop rule ends the text. The decoder's ``stop`` must hold at least one rule."""
+    if decoder.stop == Stop():
+        raise ValueError("generate needs a stop rule, such as Stop(length=100); use rounds() for an endless stream")
+    records = list(rounds(decoder, prompt, chance))
+    tokens = tuple(token for record in records for token in record.committed_tokens)
+    origins = tuple(origin for record in records for origin in record.round.origins[: record.committed])
+    return Generation(tokens, origins, Ledger(records))
+
+
+# ---- shared by both loops -----------------------------------------------------------------------------------------
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, kind: str) -> None:
+        now = time.perf_counter()
+        self.seconds[kind] = self.seconds.get(kind, 0.0) + now - self._last
+        self._last = now
+
+
+def _start(models: dict[str, LanguageModel], prompt: Sequence[int]) -> State:
+    target = models["target"]
+    check_tokens(prompt, target.vocab_size, target.start_token)
+    tokens = [target.start_token, *(int(token) for token in prompt)]
+    return State(tokens, len(tokens), {name: model.start() for name, model in models.items()})
+
+
+def _check_running(state: State) -> None:
+    if state.stop is not None:
+        raise ValueError(f"this text has stopped ({state.stop}): start a new one")
+
+
+def _commit(
+    state: State, models: dict[str, LanguageModel], gamma: int, round_: Round, stop: Stop, clock: _Clock
+) -> tuple[RoundRecord, State]:
+    """Cut the round at the first stop, commit it, and rewind each cache to the committed prefix, last token excluded."""
+    committed, reason = stop.first(state.generated, round_.tokens)
+    state.tokens += round_.tokens[:committed]
+    state.stop = reason
+    state.history += ((gamma, round_.accepted),)
+    for name, model in models.items():
+        cache = state.caches[name]
+        model.rewind(cache, min(len(cache), len(state.tokens) - 1))
+    clock.lap("state")
+    return RoundRecord(gamma, round_, committed, reason, clock.seconds), state

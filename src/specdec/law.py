@@ -1,0 +1,267 @@
+"""Finite laws: validation, overlap, total variation, residual, and the sampling transforms that make a law from scores.
+
+A law is a 1-D numpy array that sums to one: float64, or object dtype of exact rationals (``fractions.Fraction`` or int).
+Every function here is plain arithmetic, so it reads the same on both kinds. The two kinds never mix.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+Step = Callable[[Array, Sequence[int]], Array]
+
+SUM_TOLERANCE = 1e-9
+"""How far the sum of a float law may be from one. Exact laws sum to exactly one."""
+
+TOP_P_EPSILON = Fraction(1, 10**9)
+"""Slack of top-p: the nucleus is the shortest one whose mass is at least p - epsilon, on floats and Fractions alike."""
+
+
+# ---- laws -------------------------------------------------------------------------------------------------------
+
+
+def exact(numerators: Sequence[Any], denominator: int = 1) -> Array:
+    """Exact numbers ``numerators / denominator`` as an object array of Fractions; nested sequences give rows.
+
+    ``exact([6, 3, 1], 10)`` is the law (6/10, 3/10, 1/10). Strings such as ``"1/3"`` work; floats raise ``ValueError``,
+    because 0.6 is not 6/10.
+    """
+    values = np.array(numerators, dtype=object)
+    if any(isinstance(value, float | np.floating) for value in values.flat):
+        raise ValueError("exact() takes integers, Fractions or strings such as '3/10', not floats")
+    out = np.empty(values.shape, dtype=object)
+    for index, value in np.ndenumerate(values):
+        out[index] = Fraction(value) / denominator
+    return out
+
+
+def is_exact(values: Array) -> bool:
+    """Whether an array holds exact numbers (object dtype) rather than float64."""
+    return values.dtype == object
+
+
+def check_law(law: Array, name: str = "law") -> Array:
+    """Return ``law`` (V,) or a stack of laws (n, V) unchanged, or raise ``ValueError`` naming the row and its fault."""
+    if not isinstance(law, np.ndarray) or law.ndim not in (1, 2) or law.shape[-1] == 0:
+        raise ValueError(f"{name} must be a numpy array of shape (V,) or (n, V) with V >= 1, not {_describe(law)}")
+    if not is_exact(law) and law.dtype != np.float64:
+        raise ValueError(f"{name} has dtype {law.dtype}: use float64, or object dtype of Fractions")
+    if is_exact(law) and any(isinstance(value, float | np.floating) for value in law.flat):
+        raise ValueError(f"{name} mixes floats into an exact law: make it all Fractions, or all float64")
+    rows, totals = np.atleast_2d(law), np.atleast_1d(law.sum(axis=-1))
+    if is_exact(law):
+        bad = np.array([total != 1 or any(value < 0 for value in row) for row, total in zip(rows, totals, strict=True)])
+    else:
+        bad = ~((abs(totals - 1) <= SUM_TOLERANCE) & (rows >= 0).all(axis=-1))  # written so that NaN is bad
+    if bad.any():
+        row = int(np.argmax(bad))
+        where = name if law.ndim == 1 else f"{name} row {row}"
+        raise ValueError(f"{where} is not a law: sum {totals[row]}, smallest entry {min(rows[row])}")
+    return law
+
+
+def check_pair(p: Array, q: Array) -> None:
+    """Raise ``ValueError`` unless p and q are laws (or stacks of laws) of one kind over one vocabulary."""
+    check_law(p, "target p")
+    check_law(q, "draft q")
+    if p.shape != q.shape:
+        raise ValueError(f"target p has shape {p.shape} and draft q {q.shape}: pad the draft's vocabulary explicitly")
+    if is_exact(p) != is_exact(q):
+        raise ValueError("target p and draft q are of different kinds: make both exact or both float64")
+
+
+def overlap(p: Array, q: Array) -> Any:
+    """alpha = sum of min(p, q): the probability that one proposal from q is accepted (Leviathan et al. 2023, Cor. 3.6)."""
+    check_pair(p, q)
+    return np.minimum(p, q).sum()
+
+
+def total_variation(p: Array, q: Array) -> Any:
+    """TV(p, q) = half the sum of |p - q|, which equals 1 - overlap(p, q)."""
+    check_pair(p, q)
+    return abs(p - q).sum() / 2
+
+
+def residual(p: Array, q: Array) -> Array:
+    """The law (p - q)+ / Z of the correction (Leviathan et al. 2023, section 2.3; Chen et al. 2023, equation 2).
+
+    Raises ``ValueError`` when p = q: then nothing is ever rejected and there is no residual.
+    """
+    check_pair(p, q)
+    excess = positive_part(p, q)
+    if not excess.any():
+        raise ValueError("the residual of p = q has no mass: p = q never rejects")
+    return normalise(excess)
+
+
+def normalise(weights: Array) -> Array:
+    """Weights divided by their sum over the last axis. Integers in an exact array give Fractions, never floats."""
+    total = weights.sum(axis=-1, keepdims=True)
+    return weights / (total * Fraction(1) if is_exact(weights) else total)
+
+
+def positive_part(p: Array, q: Array) -> Array:
+    """(p - q)+, elementwise: the mass of p that q leaves uncovered, not normalised."""
+    return np.maximum(p - q, 0)
+
+
+# ---- scores to laws ---------------------------------------------------------------------------------------------
+
+
+def softmax(logits: Array) -> Array:
+    """exp(logits) normalised over the last axis, shifted by the largest so that nothing overflows. -inf gives 0."""
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return normalise(weights)
+
+
+def has_weight(scores: Array) -> bool:
+    """Whether every row of scores leaves some token possible: not all logits -inf, not all exact weights 0."""
+    return not (scores == (0 if is_exact(scores) else -np.inf)).all(axis=-1).any()
+
+
+def to_law(scores: Array) -> Array:
+    """The law of scores (V,) or (n, V): exact weights are normalised, float64 scores are logits and go through softmax."""
+    if not is_exact(scores) and scores.dtype != np.float64:
+        raise ValueError(f"scores have dtype {scores.dtype}: use float64 logits, or object dtype of exact weights")
+    if not has_weight(scores):
+        raise ValueError("a row of scores leaves no token possible: the model or a transform removed them all")
+    if not is_exact(scores):
+        return check_law(softmax(scores), "softmax of the scores")
+    return check_law(normalise(scores), "normalised scores")
+
+
+def _keep(scores: Array, kept: Array) -> Array:
+    """Scores where ``kept``, and no weight elsewhere."""
+    return np.where(kept, scores, 0 if is_exact(scores) else -np.inf)
+
+
+def _descending(scores: Array) -> Array:
+    """Token ids by falling score along the last axis; ties to the lowest id."""
+    return np.argsort(-scores, axis=-1, kind="stable")
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """Divide logits by T; exact weights are raised to the power 1/T, which must then be an integer.
+
+    T = 0 is the greedy law: all mass on the largest score, ties to the lowest id.
+    """
+
+    value: float | Fraction
+    prefix_free = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.value < np.inf:
+            raise ValueError(f"temperature is {self.value}: it must be finite and at least 0")
+
+    def __call__(self, scores: Array, prefix: Sequence[int]) -> Array:
+        if self.value == 0:
+            return TopK(1)(scores, prefix)
+        if not is_exact(scores):
+            return scores / float(self.value)
+        power = 1 / Fraction(self.value)
+        if power.denominator != 1:
+            raise ValueError(f"temperature {self.value} is not exact: 1/T must be an integer on exact weights")
+        return scores ** int(power)
+
+
+@dataclass(frozen=True)
+class TopK:
+    """Keep exactly the k largest scores (all of them if V < k); ties to the lowest id."""
+
+    k: int
+    prefix_free = True
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ValueError(f"top-k keeps {self.k} tokens: k must be at least 1")
+
+    def __call__(self, scores: Array, prefix: Sequence[int]) -> Array:
+        kept = np.zeros(scores.shape, dtype=bool)
+        np.put_along_axis(kept, _descending(scores)[..., : self.k], True, axis=-1)
+        return _keep(scores, kept)
+
+
+@dataclass(frozen=True)
+class TopP:
+    """Keep the shortest run of tokens, by falling probability, whose mass is at least p - TOP_P_EPSILON.
+
+    Ties go to the lowest id (Holtzman et al. 2020).
+    """
+
+    p: float | Fraction
+    prefix_free = True
+
+    def __post_init__(self) -> None:
+        if not TOP_P_EPSILON < self.p <= 1:
+            raise ValueError(f"top-p is {self.p}: it must lie above {float(TOP_P_EPSILON)} and at most at 1")
+
+    def __call__(self, scores: Array, prefix: Sequence[int]) -> Array:
+        law, order = to_law(scores), _descending(scores)
+        ranked = np.take_along_axis(law, order, axis=-1)
+        before = np.cumsum(ranked, axis=-1) - ranked
+        threshold = Fraction(self.p) - TOP_P_EPSILON
+        kept = np.zeros(scores.shape, dtype=bool)
+        np.put_along_axis(kept, order, before < (threshold if is_exact(law) else float(threshold)), axis=-1)
+        return _keep(scores, kept)
+
+
+@dataclass(frozen=True)
+class RepetitionPenalty:
+    """Penalise every token that the prefix already holds: positive logits / theta, others * theta (Keskar et al. 2019).
+
+    On exact weights, whose logit is log(weight): w ** theta for w <= 1, so theta must be an integer there.
+    A larger weight would need a root and raises.
+    """
+
+    theta: float | int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.theta < np.inf:
+            raise ValueError(f"repetition penalty is {self.theta}: it must be finite and at least 1")
+
+    def __call__(self, scores: Array, prefix: Sequence[int]) -> Array:
+        seen = np.zeros(scores.shape, dtype=bool)
+        seen[..., np.asarray(sorted(set(prefix)), dtype=int)] = True
+        if not is_exact(scores):
+            return np.where(seen, np.where(scores > 0, scores / self.theta, scores * self.theta), scores)
+        if self.theta != int(self.theta) or (scores[seen] > 1).any():
+            raise ValueError(f"repetition penalty {self.theta} is not exact here: theta must be an integer, weights <= 1")
+        return np.where(seen, scores ** int(self.theta), scores)
+
+
+@dataclass(frozen=True)
+class Transforms:
+    """Sampling transforms in their declared order, the same tuple for target and draft.
+
+    A step is a callable ``(scores, prefix) -> scores`` on one row (V,), called with the prefix of that very row. A step that
+    ignores the prefix may say ``prefix_free = True``: it is then called once on all rows (n, V).
+    The *processed* law, after all steps, is the p (or q) of the theorem.
+    """
+
+    steps: tuple[Step, ...] = ()
+
+    def scores(self, scores: Array, prefix: Sequence[int] = ()) -> Array:
+        """One row (V,) of scores after every step. ``prefix`` holds the text's tokens before the row, the prompt included."""
+        for step in self.steps:
+            scores = step(scores, prefix)
+        return scores
+
+    def law(self, scores: Array, prefix: Sequence[int] = ()) -> Array:
+        """The processed law (V,) of one row of scores."""
+        return to_law(self.scores(scores, prefix))
+
+    def laws(self, scores: Array, prefix: Sequence[int], proposals: Sequence[int]) -> Array:
+        """The processed laws (n, V) of n rows, row i given ``prefix + proposals[:i]``."""
+        if all(getattr(step, "prefix_free", False) for step in self.steps):
+            return to_law(self.scores(scores, prefix))
+        rows = [self.scores(row, [*prefix, *proposals[:i]]) for i, row in enumerate(scores)]
+        return to_law(np.array(rows, dtype=scores.dtype))
+
+
+def _describe(value: object) -> str:
+    return f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"

@@ -1,0 +1,83 @@
+"""The exact tabular machine: a law for every context of a fixed number of last tokens."""
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from specdec.law import Array, check_law, is_exact
+from specdec.models import check_rewind, check_tokens
+
+
+class Table:
+    """A Markov model given by its rows, shape (V+1, …, V+1, V): one axis for each remembered token, then the law.
+
+    ``rows`` of shape (V,) forget everything (order 0); shape (V+1, V) remember the last token, and so on. Index V along a
+    context axis is the start token. Object dtype makes an exact model; float64 rows are returned as logits (their log).
+    The state is the list of tokens held.
+    """
+
+    reach = math.inf
+
+    def __init__(self, rows: Array) -> None:
+        self.vocab_size = rows.shape[-1]
+        self.start_token = self.vocab_size
+        self.order = rows.ndim - 1
+        if rows.shape[:-1] != (self.vocab_size + 1,) * self.order:
+            raise ValueError(f"rows have shape {rows.shape}: every context axis needs V+1 = {self.vocab_size + 1} entries")
+        check_law(rows.reshape(-1, self.vocab_size), "table")
+        self.rows = rows
+        self.exact = is_exact(rows)
+        with np.errstate(divide="ignore"):
+            self._scores = rows if self.exact else np.log(rows)
+
+    def start(self) -> list[int]:
+        """A state that holds nothing."""
+        return []
+
+    def append(self, state: list[int], tokens: Sequence[int]) -> Array:
+        """Scores (n, V) after each token."""
+        check_tokens(tokens, self.vocab_size, self.start_token)
+        scores = np.empty((len(tokens), self.vocab_size), dtype=self._scores.dtype)
+        for i, token in enumerate(tokens):
+            state.append(int(token))
+            scores[i] = self._scores[self._context(state)]
+        return scores
+
+    def _context(self, state: list[int]) -> tuple[int, ...]:
+        missing = self.order - len(state)
+        return (self.start_token,) * missing + tuple(state[max(0, -missing) :])
+
+    def law_after(self, tokens: Sequence[int]) -> Array:
+        """The law (V,) after the start token and ``tokens``, straight from the table."""
+        return self.rows[self._context([self.start_token, *tokens])]
+
+    def rewind(self, state: list[int], length: int) -> None:
+        """Keep the first ``length`` tokens."""
+        check_rewind(len(state), length, self.reach)
+        del state[length:]
+
+    def copy(self, state: list[int]) -> list[int]:
+        """A copy of the list."""
+        return list(state)
+
+    def key(self, state: list[int]) -> Hashable:
+        """The tokens held."""
+        return tuple(state)
+
+
+def text_law(model: Table, length: int, prefix: tuple[int, ...] = ()) -> dict[tuple[int, ...], Any]:
+    """The model's autoregressive law of the next ``length`` tokens, by the chain rule: the product of its rows.
+
+    This is what every decoder must reproduce. It uses no decoding code.
+    """
+    law: dict[tuple[int, ...], Any] = {(): 1}
+    for _ in range(length):
+        law = {
+            (*text, token): weight * row[token]
+            for text, weight in law.items()
+            for row in [model.law_after((*prefix, *text))]
+            for token in np.flatnonzero(row).tolist()
+        }
+    return law
