@@ -113,6 +113,11 @@ class Stop:
         if "" in self.strings:
             raise ValueError("an empty stop string would end every text at once")
 
+    @property
+    def rules(self) -> bool:
+        """Whether there is any rule at all."""
+        return self.length is not None or bool(self.tokens) or bool(self.strings)
+
     def reason(self, generated: Sequence[int]) -> str | None:
         """Why a text stops at the last of its ``generated`` tokens, or None. Asked after each token in turn."""
         if generated[-1] in self.tokens:
@@ -285,10 +290,10 @@ class Speculative:
         feed = state.pending("draft")
         while len(proposals) < gamma:
             scores = self.draft.append(state.caches["draft"], feed)[-1]
-            scores = self.transforms.scores(scores, state.tokens[1:] + proposals)
-            if not has_weight(scores):
+            law = _draft_law(self.transforms, scores, state.tokens[1:] + proposals)
+            if law is None:
                 break
-            laws.append(to_law(scores))
+            laws.append(law)
             feed = [chance.draw(laws[-1], "propose")]
             proposals += feed
         dtype = object if self.draft.exact else np.float64
@@ -340,17 +345,16 @@ def law_of_count(decoder: Speculative, state: State, floor: Any = 0) -> tuple[li
     def visit(path: list[int], weight: Any) -> None:
         nonlocal lost
         prefix = state.tokens + path
-        p, q = (
-            decoder.transforms.scores(model.append(cache, prefix[len(cache) :])[-1], prefix[1:])
-            for name, model in decoder.models.items()
-            for cache in [copy.caches[name]]
+        target, draft = (
+            model.append(copy.caches[name], prefix[len(copy.caches[name]) :])[-1] for name, model in decoder.models.items()
         )
-        if not has_weight(q):
+        q = _draft_law(decoder.transforms, draft, prefix[1:])
+        if q is None:
             return
-        common = np.minimum(to_law(p), to_law(q)) * weight
+        common = np.minimum(decoder.transforms.law(target, prefix[1:]), q) * weight
         beyond[len(path) + 1] += common.sum()
-        lost += common[common < floor].sum()
         if len(path) + 1 < gamma:
+            lost += common[common < floor].sum()
             for token in np.flatnonzero((common > 0) & (common >= floor)).tolist():
                 visit([*path, token], common[token])
                 for name, model in decoder.models.items():
@@ -380,7 +384,7 @@ class Generation:
 
 def generate(decoder: Decoder, prompt: Sequence[int], chance: Chance) -> Generation:
     """Decode until a stop rule ends the text. The decoder's ``stop`` must hold at least one rule."""
-    if decoder.stop == Stop():
+    if not decoder.stop.rules:
         raise ValueError("generate needs a stop rule, such as Stop(length=100); use rounds() for an endless stream")
     records = list(rounds(decoder, prompt, chance))
     tokens = tuple(token for record in records for token in record.committed_tokens)
@@ -406,7 +410,16 @@ def _start(models: dict[str, LanguageModel], prompt: Sequence[int]) -> State:
     target = models["target"]
     check_tokens(prompt, target.vocab_size, target.start_token)
     tokens = [target.start_token, *(int(token) for token in prompt)]
+    if max(tokens[1:], default=0) >= target.vocab_size:
+        raise ValueError(f"the prompt holds the start token {target.start_token}: leave it out, the decoder feeds it first")
     return State(tokens, len(tokens), {name: model.start() for name, model in models.items()})
+
+
+def _draft_law(transforms: Transforms, scores: Array, prefix: Sequence[int]) -> Array | None:
+    """q from one row of the draft's scores, or None if the draft or a transform leaves nothing to propose."""
+    if has_weight(scores):
+        scores = transforms.scores(scores, prefix)
+    return to_law(scores) if has_weight(scores) else None
 
 
 def _check_running(state: State) -> None:
