@@ -27,7 +27,7 @@ def _check_seconds(**times: Any) -> None:
 def count_law(alpha: Any, gamma: int) -> list[Any]:
     """P(K = 1), …, P(K = γ+1): alpha**(k-1) (1 - alpha) for k ≤ γ, and alpha**γ for k = γ+1."""
     _check(alpha, gamma)
-    return [alpha**j * (1 - alpha) for j in range(gamma)] + [alpha**gamma]
+    return [alpha**j * (1 - alpha) for j in range(gamma)] + [alpha ** int(gamma)]
 
 
 def expected_count(alpha: Any, gamma: int) -> Any:
@@ -40,9 +40,12 @@ def expected_count(alpha: Any, gamma: int) -> Any:
 
 
 def count_variance(alpha: Any, gamma: int) -> Any:
-    """Var[K] = Σ (2j+1) alpha**j - E[K]², j from 0 to γ, since P(K > j) = alpha**j. ``alpha`` may be an array."""
+    """Var[K] = Σ (k - E[K])² P(K = k), k from 1 to γ+1. ``alpha`` may be an array.
+
+    No term is negative: E[K²] - E[K]² cancels badly where K is nearly certain, at alpha near 0 and near 1.
+    """
     mean = expected_count(alpha, gamma)
-    return sum((2 * j + 1) * alpha**j for j in range(gamma + 1)) - mean**2
+    return sum((k - mean) ** 2 * weight for k, weight in enumerate(count_law(alpha, gamma), start=1))
 
 
 def throughput(alpha: Any, gamma: int, *, draft: Any, verify: Any, overhead: Any = 0) -> Any:
@@ -67,7 +70,7 @@ def speedup(alpha: Any, gamma: int, c: Any, v: Any = 1) -> Any:
     """E[K] / (γ c + v): how many times faster than the target alone, where one draft step costs c target steps and
     verifying γ+1 positions costs v of them. v = 1 is Theorem 3.8 of Leviathan et al. (2023).
     """
-    return throughput(alpha, gamma, draft=gamma * c, verify=v)
+    return throughput(alpha, gamma, draft=int(gamma) * c, verify=v)
 
 
 def best_gamma(

@@ -45,8 +45,10 @@ def _check_probability(probability: Any) -> None:
 
 def _cumulative(weights: Array) -> Array:
     """Running sums; Fractions where the weights are exact, so that integers divide exactly later."""
+    if weights.ndim != 1 or len(weights) == 0:
+        raise ValueError(f"weights have shape {weights.shape}: a draw needs one row (V,) with V >= 1")
     cumulative = np.cumsum(weights * Fraction(1) if is_exact(weights) else weights)
-    if not cumulative[-1] > 0 or (weights < 0).any():
+    if not 0 < cumulative[-1] < np.inf or (weights < 0).any():
         raise ValueError(f"weights {weights} must be non-negative, finite and not all zero")
     return cumulative
 
@@ -170,6 +172,8 @@ class Interval:
     A boundary is one point and has no weight, so < and <= are one question. Anything but a comparison raises TypeError.
     """
 
+    __hash__ = None  # type: ignore[assignment]  # an outcome that holds an interval has no value to count it by
+
     def __init__(self, branches: "_Branches") -> None:
         self._branches: _Branches = branches
         self._low: Any = Fraction(0)
@@ -199,7 +203,8 @@ class _Branches:
     """One run along a script of branch numbers; ``weight`` is the run's probability, ``next_script`` the run after it."""
 
     def __init__(self, script: list[int]) -> None:
-        self._script, self._trail = script, []
+        self._script = script
+        self._trail: list[tuple[int, int]] = []
         self.weight: Any = 1
 
     def choose(self, options: list[tuple[Any, Any]]) -> Any:

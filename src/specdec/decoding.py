@@ -108,6 +108,8 @@ class Stop:
     def __post_init__(self) -> None:
         if self.length is not None and self.length < 1:
             raise ValueError(f"length cap is {self.length}: it must be at least 1")
+        if isinstance(self.strings, str):  # type: ignore[unreachable]
+            raise ValueError("stop strings must be a tuple of texts, not one text")
         if self.strings and self.decode is None:
             raise ValueError("stop strings need decode, the function from token ids to text")
         if "" in self.strings:
@@ -249,7 +251,9 @@ class Speculative:
             raise ValueError(f"gamma is {gamma!r}: it must be an integer of at least 0")
         for name, model in (("target", self.target), ("draft", self.draft)):
             if gamma + 1 > model.reach:
-                raise ValueError(f"gamma is {gamma}, but the {name} can only be rewound by {model.reach} tokens: it needs gamma + 1")
+                raise ValueError(
+                    f"gamma is {gamma}, but the {name} can only be rewound by {model.reach} tokens: it needs gamma + 1"
+                )
         return int(gamma)
 
     def start(self, prompt: Sequence[int] = ()) -> State:
@@ -318,6 +322,8 @@ def law_of_text(decoder: Decoder, prompt: Sequence[int] = (), *, length: int | N
 
     {tokens: probability}, through the very code that decodes. Without ``length`` the stop rules must end every text.
     """
+    if length is None and not decoder.stop.rules:
+        raise ValueError("law_of_text needs a length or a stop rule: an endless text has no law here")
 
     def done(state: State) -> bool:
         return state.stop is not None or (length is not None and len(state.generated) >= length)

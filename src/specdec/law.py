@@ -31,12 +31,17 @@ def exact(numerators: Sequence[Any], denominator: int = 1) -> Array:
     because 0.6 is not 6/10.
     """
     values = np.array(numerators, dtype=object)
-    if any(isinstance(value, float | np.floating) for value in values.flat):
+    if any(isinstance(value, float | np.floating) for value in (*values.flat, denominator)):
         raise ValueError("exact() takes integers, Fractions or strings such as '3/10', not floats")
     out = np.empty(values.shape, dtype=object)
     for index, value in np.ndenumerate(values):
-        out[index] = Fraction(value) / denominator
+        out[index] = _fraction(value) / _fraction(denominator)
     return out
+
+
+def _fraction(value: Any) -> Fraction:
+    """A Fraction of Python ints: one that kept numpy's would overflow silently."""
+    return Fraction(int(value) if isinstance(value, np.integer) else value)
 
 
 def is_exact(values: Array) -> bool:
@@ -48,10 +53,7 @@ def check_law(law: Array, name: str = "law") -> Array:
     """Return ``law`` (V,) or a stack of laws (n, V) unchanged, or raise ``ValueError`` naming the row and its fault."""
     if not isinstance(law, np.ndarray) or law.ndim not in (1, 2) or law.shape[-1] == 0:
         raise ValueError(f"{name} must be a numpy array of shape (V,) or (n, V) with V >= 1, not {_describe(law)}")
-    if not is_exact(law) and law.dtype != np.float64:
-        raise ValueError(f"{name} has dtype {law.dtype}: use float64, or object dtype of Fractions")
-    if is_exact(law) and any(isinstance(value, float | np.floating) for value in law.flat):
-        raise ValueError(f"{name} mixes floats into an exact law: make it all Fractions, or all float64")
+    _check_kind(law, name)
     rows, totals = np.atleast_2d(law), np.atleast_1d(law.sum(axis=-1))
     if is_exact(law):
         bad = np.array([total != 1 or any(value < 0 for value in row) for row, total in zip(rows, totals, strict=True)])
@@ -62,6 +64,14 @@ def check_law(law: Array, name: str = "law") -> Array:
         where = name if law.ndim == 1 else f"{name} row {row}"
         raise ValueError(f"{where} is not a law: sum {totals[row]}, smallest entry {min(rows[row])}")
     return law
+
+
+def _check_kind(values: Array, name: str) -> None:
+    """Raise ``ValueError`` unless values are float64, or object dtype without a float or numpy number among them."""
+    if not is_exact(values) and values.dtype != np.float64:
+        raise ValueError(f"{name} has dtype {values.dtype}: use float64, or object dtype of Fractions")
+    if is_exact(values) and any(isinstance(value, float | np.number) for value in values.flat):
+        raise ValueError(f"{name} mixes floats or numpy numbers with exact ones: make it all Fractions, or all float64")
 
 
 def check_pair(p: Array, q: Array) -> None:
@@ -75,25 +85,28 @@ def check_pair(p: Array, q: Array) -> None:
 
 
 def overlap(p: Array, q: Array) -> Any:
-    """alpha = sum of min(p, q): the probability that one proposal from q is accepted (Leviathan et al. 2023, Cor. 3.6)."""
+    """alpha = sum of min(p, q): the probability that one proposal from q is accepted (Leviathan et al. 2023, Cor. 3.6).
+
+    Stacks of laws give one alpha a row.
+    """
     check_pair(p, q)
-    return np.minimum(p, q).sum()
+    return np.minimum(p, q).sum(axis=-1)
 
 
 def total_variation(p: Array, q: Array) -> Any:
-    """TV(p, q) = half the sum of |p - q|, which equals 1 - overlap(p, q)."""
+    """TV(p, q) = half the sum of |p - q|, which equals 1 - overlap(p, q). Stacks of laws give one distance a row."""
     check_pair(p, q)
-    return abs(p - q).sum() / 2
+    return abs(p - q).sum(axis=-1) * (Fraction(1, 2) if is_exact(p) else 0.5)
 
 
 def residual(p: Array, q: Array) -> Array:
-    """The law (p - q)+ / Z of the correction (Leviathan et al. 2023, section 2.3; Chen et al. 2023, equation 2).
+    """The law (p - q)+ / Z of the correction (Leviathan et al. 2023, section 2.3; Chen et al. 2023, theorem 1).
 
     Raises ``ValueError`` when p = q: then nothing is ever rejected and there is no residual.
     """
     check_pair(p, q)
     excess = positive_part(p, q)
-    if not excess.any():
+    if not excess.any(axis=-1).all():
         raise ValueError("the residual of p = q has no mass: p = q never rejects")
     return normalise(excess)
 
@@ -123,10 +136,17 @@ def has_weight(scores: Array) -> bool:
     return not (scores == (0 if is_exact(scores) else -np.inf)).all(axis=-1).any()
 
 
+def check_scores(scores: Array) -> Array:
+    """Return scores unchanged, or raise ``ValueError`` unless they are float64 logits below inf or exact weights >= 0."""
+    _check_kind(scores, "scores")
+    if not (scores >= 0 if is_exact(scores) else scores < np.inf).all():  # written so that NaN is bad
+        raise ValueError("scores must be logits below inf and never NaN, or exact weights of at least 0")
+    return scores
+
+
 def to_law(scores: Array) -> Array:
     """The law of scores (V,) or (n, V): exact weights are normalised, float64 scores are logits and go through softmax."""
-    if not is_exact(scores) and scores.dtype != np.float64:
-        raise ValueError(f"scores have dtype {scores.dtype}: use float64 logits, or object dtype of exact weights")
+    check_scores(scores)
     if not has_weight(scores):
         raise ValueError("a row of scores leaves no token possible: the model or a transform removed them all")
     if not is_exact(scores):
@@ -177,8 +197,8 @@ class TopK:
     prefix_free = True
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ValueError(f"top-k keeps {self.k} tokens: k must be at least 1")
+        if not isinstance(self.k, int | np.integer) or self.k < 1:
+            raise ValueError(f"top-k keeps {self.k} tokens: k must be an integer of at least 1")
 
     def __call__(self, scores: Array, prefix: Sequence[int]) -> Array:
         kept = np.zeros(scores.shape, dtype=bool)
@@ -226,9 +246,10 @@ class RepetitionPenalty:
 
     def __call__(self, scores: Array, prefix: Sequence[int]) -> Array:
         seen = np.zeros(scores.shape, dtype=bool)
-        seen[..., np.asarray(sorted(set(prefix)), dtype=int)] = True
+        seen[..., [token for token in set(prefix) if 0 <= token < scores.shape[-1]]] = True  # a start token may lie outside
         if not is_exact(scores):
-            return np.where(seen, np.where(scores > 0, scores / self.theta, scores * self.theta), scores)
+            theta = float(self.theta)
+            return np.where(seen, np.where(scores > 0, scores / theta, scores * theta), scores)
         if self.theta != int(self.theta) or (scores[seen] > 1).any():
             raise ValueError(f"repetition penalty {self.theta} is not exact here: theta must be an integer, weights <= 1")
         return np.where(seen, scores ** int(self.theta), scores)
@@ -248,7 +269,7 @@ class Transforms:
     def scores(self, scores: Array, prefix: Sequence[int] = ()) -> Array:
         """One row (V,) of scores after every step. ``prefix`` holds the text's tokens before the row, the prompt included."""
         for step in self.steps:
-            scores = step(scores, prefix)
+            scores = step(check_scores(scores), prefix)
         return scores
 
     def law(self, scores: Array, prefix: Sequence[int] = ()) -> Array:
@@ -257,6 +278,8 @@ class Transforms:
 
     def laws(self, scores: Array, prefix: Sequence[int], proposals: Sequence[int]) -> Array:
         """The processed laws (n, V) of n rows, row i given ``prefix + proposals[:i]``."""
+        if len(proposals) < len(scores) - 1:
+            raise ValueError(f"{len(scores)} rows need {len(scores) - 1} proposals before the last, not {len(proposals)}")
         if all(getattr(step, "prefix_free", False) for step in self.steps):
             return to_law(self.scores(scores, prefix))
         rows = [self.scores(row, [*prefix, *proposals[:i]]) for i, row in enumerate(scores)]

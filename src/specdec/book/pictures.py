@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from specdec.book.figures import Figure, figure, new
+from specdec.book.figures import Drawing, figure, new
 from specdec.law import Array, overlap
 
 
-def overlap_picture(p: Array, q: Array, symbols: Sequence[str], caption: str) -> Figure:
+def overlap_picture(p: Array, q: Array, symbols: Sequence[str], caption: str) -> Drawing:
     """The draft's mass split into accepted and rejected, and the output's into accepted and refilled, side by side."""
     accepted = np.minimum(p, q).astype(float)
     rejected, refilled = q.astype(float) - accepted, p.astype(float) - accepted
-    fig, axes = new(7, 2.8, columns=2)
+    fig, axes = new(7, 2.8, ncols=2)
     places = range(len(symbols))
     panels = (("what the draft proposes: q", rejected, "///", "rejected"), ("what the round emits: p", refilled, "...", "refilled"))
     for ax, (title, extra, hatch, name) in zip(axes, panels, strict=True):

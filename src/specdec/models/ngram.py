@@ -89,12 +89,10 @@ class NGram:
         begin, end = codes.searchsorted([first, first + self._base]).tolist()
         if begin == end:
             return lower
-        # Object dtype makes the counts Python ints, which never overflow inside a Fraction.
-        seen = counts[begin:end].astype(lower.dtype)
-        distinct = end - begin
+        total, distinct = int(counts[begin:end].sum()), end - begin
         row = distinct * lower
-        row[codes[begin:end] - first] += seen
-        return row / (seen.sum() + distinct)
+        row[codes[begin:end] - first] += counts[begin:end]
+        return row / (total + distinct)
 
     def rewind(self, state: list[int], length: int) -> None:
         """Keep the first ``length`` tokens."""
@@ -138,9 +136,10 @@ def bits_per_character(model: LanguageModel, tokens: Sequence[int], chunk: int =
     It is the model's cross-entropy on the text: what an arithmetic coder would spend on a character, on
     average.
     """
-    check_tokens(tokens, model.vocab_size, -1)  # -1: the start token has no probability
-    if len(tokens) == 0:
-        raise ValueError("bits per character of an empty text")
+    if len(tokens) == 0 or min(tokens) < 0 or max(tokens) >= model.vocab_size:
+        raise ValueError(
+            f"a text to score needs tokens, all from 0 to {model.vocab_size - 1} (no start token)"
+        )
     state, fed, bits = model.start(), [model.start_token, *tokens[:-1]], 0.0
     for begin in range(0, len(tokens), chunk):
         laws = to_law(model.append(state, fed[begin : begin + chunk]))

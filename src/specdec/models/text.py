@@ -7,7 +7,7 @@ Python and platform. Nothing is imported or downloaded.
 import ast
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,7 +18,7 @@ NOT_READ = ("tests", "distutils", "__config__.py", "_distributor_init_local.py")
 """Passed over: numpy's tests, whose docstrings are poor, and what differs by Python version or platform."""
 
 DOCUMENTING_CALLS = ("add_newdoc", "add_newdoc_for_scalar_type", "add_docstring", "_array_method_doc")
-"""How numpy documents compiled objects: the text is the last argument of such a call, or ends a tuple there."""
+"""How numpy documents compiled objects: the text is the last argument of a call, or ends a tuple there."""
 
 
 class Vocabulary:
@@ -53,7 +53,7 @@ class Vocabulary:
             raise ValueError(f"{fault}: replace it, or add it to the symbols") from None
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The characters of the ids; the start token decodes to nothing, any id beyond is a ``ValueError``."""
+        """The ids' characters; the start token decodes to nothing, any id beyond raises ``ValueError``."""
         for place, token in enumerate(tokens):
             if not 0 <= token <= self.start_token:
                 raise ValueError(f"token {place} is {token}: expected an id from 0 to {self.start_token}")
@@ -95,14 +95,14 @@ def docstrings(package_folder: Path) -> dict[str, str]:
     return modules
 
 
-def _docstrings_of(path: Path) -> Iterator[str]:
+def _docstrings_of(path: Path) -> list[str]:
     """The raw docstrings of one source file, in source order."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in old docstrings
         tree = ast.parse(path.read_text(encoding="utf-8"))
     found = [literal for node in ast.walk(tree) if (literal := _documentation(node))]
-    for literal in sorted(found, key=lambda literal: (literal.lineno, literal.col_offset)):
-        yield str(literal.value)
+    found.sort(key=lambda literal: (literal.lineno, literal.col_offset))
+    return [str(literal.value) for literal in found]
 
 
 def _documentation(node: ast.AST) -> ast.Constant | None:

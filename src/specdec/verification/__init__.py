@@ -46,9 +46,9 @@ def check_round(target: Array, draft: Array, proposals: Sequence[int]) -> None:
     check_law(target, "target")
     if target.ndim != 2 or len(target) != gamma + 1:
         raise ValueError(f"target has shape {target.shape}: {gamma} proposals need {gamma + 1} rows, one a position")
-    if draft.shape != (gamma, target.shape[1]):
+    if np.shape(draft) != (gamma, target.shape[1]):
         raise ValueError(
-            f"draft has shape {draft.shape}, expected {(gamma, target.shape[1])}: one row a proposal, the target's vocabulary"
+            f"draft has shape {np.shape(draft)}, expected {(gamma, target.shape[1])}: one row a proposal, the target's vocabulary"
             " (pad the draft's explicitly if it is smaller)"
         )
     if gamma == 0:

@@ -1,0 +1,145 @@
+"""The book's Sphinx extension: evidence badges, quizzes, and a site that asks nothing of other servers."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+from sphinx.util.fileutil import copy_asset
+
+EVIDENCE = {
+    "derived": "follows from a definition here, checked exactly",
+    "assumed": "chosen for a scenario, not observed",
+    "measured": "by this build, on the machine that built it",
+    "cited": "from the source named here",
+}
+
+
+class EvidenceRole(SphinxRole):
+    """`{derived}`49/25``: the content, then a small badge that says where the number comes from."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Return the content, a no-break space and the badge, so that the text alone reads `49/25 derived`."""
+        content, messages = self.inliner.parse(self.text, self.lineno, self.inliner, nodes.inline())  # type: ignore[attr-defined]
+        badge = nodes.abbreviation("", self.name, explanation=EVIDENCE[self.name], classes=["evidence-badge"])
+        whole = nodes.inline("", "", classes=["evidence", f"evidence-{self.name}"])
+        whole += [*content, nodes.Text("\u00a0"), badge]
+        return [whole], messages
+
+
+class element(nodes.General, nodes.Element):
+    """An HTML element that docutils has no node for: `tag`, and its attributes in `html`."""
+
+
+def _visit(self: Any, node: element) -> None:
+    self.body.append(self.starttag(node, node["tag"], "", **node["html"]))
+
+
+def _depart(self: Any, node: element) -> None:
+    self.body.append(f"</{node['tag']}>\n")
+
+
+def _pass(self: Any, node: element) -> None:
+    """Other builders than HTML show what stands inside."""
+
+
+def _element(tag: str, *children: nodes.Node, **html: str) -> element:
+    return element("", *children, tag=tag, html=html)
+
+
+def _raw(html: str) -> nodes.raw:
+    return nodes.raw("", html, format="html")
+
+
+class QuizDirective(SphinxDirective):
+    """A question with one right answer, and feedback on every answer.
+
+    The argument is the question; the content is one list. An item starts with `[ ]`, or with `[x]` if it is right;
+    its first paragraph is the answer, the indented paragraphs below are the feedback on it.
+    """
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Return the form; ids are numbered within the page, so that every build has the same."""
+        name = f"quiz-{self.env.new_serialno('quiz') + 1}"
+        question, messages = self.state.inline_text(self.arguments[0], self.lineno)
+        answers = [self.answer(item) for item in self.items()]
+        if sum(right for right, _, _ in answers) != 1 or len(answers) < 2:
+            raise self.error("a quiz has two or more answers, exactly one of them marked [x]")
+        fields = _element("fieldset", _element("legend", *question))
+        reasons = _element("ol", CLASS="quiz-reasons")
+        for letter, (right, answer, feedback) in zip("abcdefgh", answers, strict=False):
+            key = f"{name}-{letter}"
+            radio = _raw(f'<input type="radio" name="{name}" id="{key}" value="{letter}" />')
+            label = _element("label", nodes.Text(f"{letter})\u00a0"), *answer, **{"for": key})
+            fields += _element("div", radio, label, CLASS="quiz-answer")
+            verdict = nodes.strong("", f"{letter}) is right." if right else f"{letter}) is not right.")
+            reasons += _element("li", nodes.paragraph("", "", verdict), *feedback, **{"data-answer": letter})
+        # The script shows the button, and hides the answers until the first try; without it they only fold.
+        status = _raw('<button type="submit" hidden>Check</button><div class="quiz-status" role="status"></div>')
+        folded = _element("details", _element("summary", nodes.Text("All answers, with reasons")), reasons)
+        form = _element("form", fields, status, folded, CLASS="quiz")
+        self.set_source_info(form)
+        return [form, *messages]
+
+    def items(self) -> list[nodes.Element]:
+        """Return the items of the one list that the content holds."""
+        body = nodes.Element()
+        self.state.nested_parse(self.content, self.content_offset, body)
+        if len(body) != 1 or not isinstance(body[0], nodes.bullet_list):
+            raise self.error("a quiz holds one list of answers and nothing else")
+        return list(body[0].children)  # type: ignore[arg-type]
+
+    def answer(self, item: nodes.Element) -> tuple[bool, list[nodes.Node], list[nodes.Node]]:
+        """Split a list item into whether it is right, the answer and the feedback."""
+        first, *feedback = item.children
+        text = first[0].astext() if isinstance(first, nodes.paragraph) else ""
+        if text[:3] not in ("[ ]", "[x]") or not feedback:
+            raise self.error("an answer starts with [ ] or [x], and its feedback is an indented paragraph below it")
+        return text[:3] == "[x]", [nodes.Text(text[3:].lstrip()), *first.children[1:]], feedback
+
+
+def drop_repeated_ids(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Take the ids off the inside of exercises and solutions: sphinx-exercise gives all of them the same."""
+    for section in doctree.findall(nodes.section):
+        if section["ids"] and section["ids"][0] in ("exercise-content", "solution-content"):
+            section["ids"] = []
+
+
+def drop_thebe(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Leave out Thebe, which the theme loads although no page uses it: it logs an error on every page."""
+    context["script_files"] = [
+        script
+        for script in context["script_files"]
+        if "THEBE_JS_URL" not in (getattr(script, "attributes", None) or {}).get("body", "")
+        and "thebe" not in str(getattr(script, "filename", script))
+    ]
+
+
+def serve_mathjax(app: Sphinx, error: Exception | None) -> None:
+    """Copy what pages load of MathJax into the site (the wheel also holds 20 MB of other renderers and speech)."""
+    package = find_spec("sphinx-mathjax-offline")
+    if error or app.builder.format != "html" or package is None or package.origin is None:
+        return
+    source = Path(package.origin).parent / "static" / "mathjax"
+    for part in ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions"):
+        target = Path(app.outdir) / "_static" / "mathjax" / part
+        copy_asset(str(source / part), str(target if (source / part).is_dir() else target.parent))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register everything with Sphinx."""
+    for name in EVIDENCE:
+        app.add_role(name, EvidenceRole())
+    app.add_node(element, html=(_visit, _depart), latex=(_pass, _pass), text=(_pass, _pass), man=(_pass, _pass))
+    app.add_directive("quiz", QuizDirective)
+    app.connect("doctree-resolved", drop_repeated_ids)
+    app.connect("html-page-context", drop_thebe, priority=900)
+    app.connect("build-finished", serve_mathjax)
+    app.config.mathjax_path = "mathjax/tex-chtml.js"  # type: ignore[attr-defined]
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
