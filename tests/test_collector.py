@@ -1,6 +1,7 @@
 """The notebook collector itself: every way in which a wrong page might pass, tried on a small book."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -178,3 +179,15 @@ def test_only_the_books_pages_are_notebooks(tmp_path):
     (tmp_path / "chapters/prose.md").write_text("# Only words\n", "utf-8")
     found = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.*") if is_notebook(p, tmp_path)}
     assert found == {"chapters/a.md", "labs/b.md", "intro.md"}
+
+
+def test_the_page_skeleton_in_contributing_runs_as_it_stands(book):
+    text = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text("utf-8")
+    skeleton = text.split("`````markdown\n")[1].split("`````\n")[0]
+    reference = book.write(name="chapters/copied.md")
+    (book.root / "chapters/copied.md").write_text(skeleton, "utf-8")
+    book.update().assert_outcomes(passed=4)
+    shown = [record["outputs"][0]["data"]["text/plain"] for record in json.loads(reference.read_text("utf-8"))[1:]]
+    assert shown[0] == "Figure: Bars at 0.6, 0.3 and 0.1."
+    assert shown[1].startswith("Not yet: for p=")
+    assert shown[2].startswith("Right: 2 cases agree.")

@@ -394,6 +394,8 @@ def test_top_p_stops_where_its_mass_is_reached():
         assert support(TopP(F(9, 10) + F(2, 10**9)), scores) == [0, 1, 2]
         assert support(TopP(0.6), scores) == [0] and support(TopP(0.61), scores) == [0, 1]
         assert support(TopP(1), scores) == [0, 1, 2] and support(TopP(2e-9), scores) == [0]
+    edge = F(9, 10) + F(1, 10**9)  # p - epsilon is 9/10 exactly, and 9/10 is enough
+    assert support(TopP(edge), exact([6, 3, 1], 10)) == [0, 1]
 
 
 def test_the_order_of_transforms_matters():

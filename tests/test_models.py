@@ -68,6 +68,24 @@ def test_rows_have_the_promised_shape_and_kind(model):
     assert len(model.start()) == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),  # after the start token, A, B and B again
+    [
+        ("forgetful table", [[6, 3, 1]] * 4),
+        ("table", [[6, 3, 1], [1, 6, 3], [7, 1, 2], [7, 1, 2]]),
+        ("float table", [[6, 3, 1], [1, 6, 3], [7, 1, 2], [7, 1, 2]]),
+        ("automaton", LAWS[[0, 1, 3, 1]] * 10),
+        ("float automaton", LAWS[[0, 1, 3, 1]] * 10),
+    ],
+)
+def test_row_i_is_the_law_after_token_i(name, expected):
+    _, rows = fed(MODELS[name], [3, 0, 1, 1])
+    if rows.dtype == object:
+        assert (rows == exact(expected, 10)).all()
+    else:
+        np.testing.assert_allclose(np.exp(rows), np.array(expected, dtype=float) / 10, rtol=1e-15)
+
+
 @each_model
 @given(continuations, continuations, st.data())
 def test_a_rewound_state_goes_on_like_a_fresh_one(model, text, other, data):
@@ -147,7 +165,9 @@ def test_an_automatons_key_tells_lengths_and_checkpoints_apart():
     model = MODELS["automaton"]
     assert model.key(fed(model, [3, 0, 1])[0]) == model.key(fed(model, [3, 0, 1])[0])
     assert model.key(fed(model, [3, 1, 1])[0]) != model.key(fed(model, [3, 2, 2])[0])  # both end in state 0
-    assert model.key(fed(model, [3, 2])[0]) != model.key(fed(model, [3, 2, 2])[0])
+    assert model.key(fed(model, [3] + [2] * 8)[0]) != model.key(
+        fed(model, [3] + [2] * 9)[0]
+    )  # 2 changes no state
     rewound, _ = fed(model, [3, 2, 2, 2, 2, 2, 2])
     model.rewind(rewound, 5)
     assert model.key(rewound) != model.key(fed(model, [3, 2, 2, 2, 2])[0])  # it can go back less far

@@ -106,8 +106,9 @@ def visit(context, address):
 def test_the_table_of_contents_names_every_page_once():
     assert len(PAGES) == len(set(PAGES)) > 1
     assert yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))["root"] == PAGES[0]
-    written = {path.relative_to(ROOT).with_suffix("").as_posix() for folder in ("chapters", "labs") for path in (ROOT / folder).glob("*.md")}
-    assert written <= set(PAGES), "pages that the table of contents leaves out"
+    written = [path for folder in ("chapters", "labs") for path in (ROOT / folder).glob("*.md")]
+    left_out = {path.relative_to(ROOT).with_suffix("").as_posix() for path in written} - set(PAGES)
+    assert not left_out
 
 
 @pytest.mark.parametrize("name", PAGES)

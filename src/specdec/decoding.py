@@ -197,7 +197,7 @@ class Autoregressive:
     """The baseline: one target pass and one draw a token (purpose ``sample``)."""
 
     target: LanguageModel
-    transforms: Transforms = Transforms()
+    transforms: Transforms = field(default_factory=Transforms)
     stop: Stop = Stop()
 
     @property
@@ -233,7 +233,7 @@ class Speculative:
     target: LanguageModel
     draft: LanguageModel
     gamma: Gamma
-    transforms: Transforms = Transforms()
+    transforms: Transforms = field(default_factory=Transforms)
     stop: Stop = Stop()
     verify: Verify = strict.verify
 

@@ -179,6 +179,7 @@ class Temperature:
             raise ValueError(f"temperature is {self.value}: it must be finite and at least 0")
 
     def __call__(self, scores: Array, prefix: Sequence[int]) -> Array:
+        """Scores (V,) or (n, V) after the step."""
         if self.value == 0:
             return TopK(1)(scores, prefix)
         if not is_exact(scores):
@@ -201,6 +202,7 @@ class TopK:
             raise ValueError(f"top-k keeps {self.k} tokens: k must be an integer of at least 1")
 
     def __call__(self, scores: Array, prefix: Sequence[int]) -> Array:
+        """Scores (V,) or (n, V) after the step."""
         kept = np.zeros(scores.shape, dtype=bool)
         np.put_along_axis(kept, _descending(scores)[..., : self.k], True, axis=-1)
         return _keep(scores, kept)
@@ -221,6 +223,7 @@ class TopP:
             raise ValueError(f"top-p is {self.p}: it must lie above {float(TOP_P_EPSILON)} and at most at 1")
 
     def __call__(self, scores: Array, prefix: Sequence[int]) -> Array:
+        """Scores (V,) or (n, V) after the step."""
         law, order = to_law(scores), _descending(scores)
         ranked = np.take_along_axis(law, order, axis=-1)
         before = np.cumsum(ranked, axis=-1) - ranked
@@ -245,6 +248,7 @@ class RepetitionPenalty:
             raise ValueError(f"repetition penalty is {self.theta}: it must be finite and at least 1")
 
     def __call__(self, scores: Array, prefix: Sequence[int]) -> Array:
+        """Scores (V,) or (n, V) after the step."""
         seen = np.zeros(scores.shape, dtype=bool)
         seen[..., [token for token in set(prefix) if 0 <= token < scores.shape[-1]]] = True  # a start token may lie outside
         if not is_exact(scores):

@@ -12,7 +12,7 @@ from specdec.book.figures import COLOURS, DASHES, Drawing, figure, new
 
 def count_by_gamma(alphas: Sequence[Any], largest: int, caption: str) -> Drawing:
     """E[K] against gamma for each alpha, with the limit 1/(1 - alpha) as a thin line where it fits."""
-    fig, ax = new(6, 3.6)
+    fig, ax = new(5.5, 3.6)
     gammas = list(range(largest + 1))
     told = []
     for alpha, marker, colour, dashes in zip(alphas, "osD^", COLOURS, ("-", "--", "-.", (0, (5, 1))), strict=False):
@@ -29,7 +29,7 @@ def count_by_gamma(alphas: Sequence[Any], largest: int, caption: str) -> Drawing
 
 def count_laws(laws: Mapping[str, Sequence[Any]], caption: str) -> Drawing:
     """Laws of the output count side by side: one hatched bar a law at each count from 1."""
-    fig, ax = new(6, 3.2)
+    fig, ax = new(5.5, 3.2)
     width, told = 0.8 / len(laws), []
     for place, ((name, law), hatch) in enumerate(zip(laws.items(), ("", "///", "..."), strict=False)):
         shares = [float(weight) for weight in law]
@@ -47,12 +47,12 @@ def speed_by_verification(
     alpha: Any, gamma: int, *, draft: Any, overhead: Any, baseline: Any, marked: Sequence[Any], caption: str
 ) -> Drawing:
     """Tokens a second against the verification time, with the baseline's speed, the break-even and some marked times."""
-    fig, ax = new(6, 3.4)
+    fig, ax = new(5.5, 3.4)
     even = break_even_verify(alpha, gamma, draft=draft, baseline=baseline, overhead=overhead)
     times = np.linspace(float(baseline) / 2, 2.5 * float(baseline), 200)
     ax.plot(times * 1e3, throughput(float(alpha), gamma, draft=float(draft), verify=times, overhead=float(overhead)))
     ax.axhline(1 / float(baseline), color=COLOURS[1], linestyle=DASHES[1])
-    ax.annotate("target alone", (times[-1] * 1e3, 1 / float(baseline)), (0, 4), textcoords="offset points", ha="right")
+    ax.annotate("target alone", (times[0] * 1e3, 1 / float(baseline)), (0, -5), textcoords="offset points", va="top")
     told = []
     for time in sorted([*marked, even]):
         speed = float(throughput(alpha, gamma, draft=draft, verify=time, overhead=overhead))
@@ -70,16 +70,16 @@ def best_gamma_map(alphas: Sequence[Any], costs: Sequence[Any], largest: int, ca
 
     v = 1. The line is alpha = c: where alpha is at most c, gamma = 0 is best.
     """
-    fig, ax = new(6.5, 4.4)
+    fig, ax = new(5.2, 4.2)
     told = []
     for row, cost in enumerate(costs):
         best = [_best(alpha, cost, largest) for alpha in alphas]
         for column, (alpha, gamma) in enumerate(zip(alphas, best, strict=True)):
             shade = 0.1 + 0.45 * gamma / largest if gamma else 0.0
             ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=COLOURS[0], alpha=shade, edgecolor="none"))
-            ax.text(column, row + 0.12, f"{gamma}" if gamma < largest else f"≥{largest}", ha="center", va="center", weight="bold")
+            ax.text(column, row + 0.14, f"{gamma}" if gamma < largest else f"≥{largest}", ha="center", va="center", weight="bold")
             gain = f"{float(speedup(alpha, gamma, cost)):.2f}×"
-            ax.text(column, row - 0.24, gain, ha="center", va="center", fontsize=7.5)
+            ax.text(column, row - 0.26, gain, ha="center", va="center", fontsize=8.5)
         told.append(f"c {float(cost):g}: {' '.join(map(str, best))}")
     edges = [sum(alpha <= cost for alpha in alphas) - 0.5 for cost in costs]
     rows = np.arange(len(costs) + 1) - 0.5

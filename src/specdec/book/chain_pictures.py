@@ -15,7 +15,7 @@ def round_tree(paths: Mapping[Path, Any], symbols: Sequence[str], caption: str) 
     places: dict[Path, tuple[int, float]] = {}
     _place(((), ()), weights, places, 0)
     depth = max(len(tokens) for tokens, _ in weights)
-    fig, ax = new(5.2, 0.36 * sum(x == depth or _is_leaf(path, weights) for path, (x, _) in places.items()) + 0.6)
+    fig, ax = new(5.2, 0.36 * sum(not _children(path, weights) for path in weights) + 0.6)
     for path, (x, y) in places.items():
         if path == ((), ()):
             ax.annotate("start", (x, y), ha="center", va="center")
@@ -26,7 +26,7 @@ def round_tree(paths: Mapping[Path, Any], symbols: Sequence[str], caption: str) 
         ax.plot(*zip(start, (x - 0.1, y), strict=True), color="black", linestyle="-" if accepted else "--", linewidth=1)
         ax.plot(x, y, marker="o" if accepted else "D", markersize=15, color=COLOURS[0 if accepted else 1], alpha=0.3)
         ax.annotate(symbols[tokens[-1]], (x, y), ha="center", va="center", weight="bold")
-        beside = {"xytext": (11, 0), "va": "center"} if _is_leaf(path, weights) else {"xytext": (0, 11), "ha": "center"}
+        beside = {"xytext": (0, 11), "ha": "center"} if _children(path, weights) else {"xytext": (12, 0), "va": "center"}
         ax.annotate(str(weights[path]), (x, y), textcoords="offset points", size=9.5, **beside)
         if accepted and x == depth:
             ax.plot([x + 0.42, x + 0.55], [y, y], color="black", linestyle=":", linewidth=1)
@@ -58,10 +58,6 @@ def _children(path: Path, weights: Mapping[Path, Any]) -> list[Path]:
     longer = len(path[0]) + 1
     found = [other for other in weights if len(other[0]) == longer and (other[0][:-1], other[1][:-1]) == path]
     return sorted(found, key=lambda other: (other[1], other[0]))
-
-
-def _is_leaf(path: Path, weights: Mapping[Path, Any]) -> bool:
-    return not _children(path, weights)
 
 
 def _place(path: Path, weights: Mapping[Path, Any], places: dict[Path, tuple[int, float]], row: int) -> int:

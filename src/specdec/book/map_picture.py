@@ -1,6 +1,7 @@
 """The map of the book on its landing page: which page needs which, drawn from one table."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.patches import FancyBboxPatch
 
@@ -39,20 +40,21 @@ WIDTH, HEIGHT, STEP, GAP = 1.0, 0.62, 1.14, 0.38  # of a box; its distance to th
 
 def book_map(caption: str) -> Drawing:
     """Boxes for the pages in reading order, an arrow from each page to those that need it, and a heading for each part."""
-    fig, ax = new(5.5, 6.6)
+    fig, ax = new(5.5, 7)
     places = {}
     for number, (part, stops) in enumerate(PARTS.items()):
         for stop in stops:
             places[stop.page] = (stop.column * STEP, stop.row + number * GAP)
-        ax.text(-0.06, min(places[stop.page][1] for stop in stops) - 0.2, part, size=11, style="italic")
+        ax.text(-0.06, min(places[stop.page][1] for stop in stops) - 0.2, part, size=12, style="italic")
     for part, stops in PARTS.items():
         for stop in stops:
             x, y = places[stop.page]
-            look = {"linestyle": "--"} if part == "Labs" else {}
-            ax.add_patch(FancyBboxPatch((x, y), WIDTH, HEIGHT, "round,pad=0,rounding_size=0.06",
-                                        facecolor="none", edgecolor=COLOURS[0], linewidth=2, **look))  # fmt: skip
-            ax.text(x + WIDTH / 2, y + 0.22, stop.title, ha="center", va="center", size=12, weight="bold")
-            ax.text(x + WIDTH / 2, y + 0.45, stop.promise, ha="center", va="center", size=10.5)
+            dashes = "--" if part == "Labs" else "-"
+            shape = "round,pad=0,rounding_size=0.06"
+            look: dict[str, Any] = {"facecolor": "none", "edgecolor": COLOURS[0], "linewidth": 2, "linestyle": dashes}
+            ax.add_patch(FancyBboxPatch((x, y), WIDTH, HEIGHT, shape, **look))
+            ax.text(x + WIDTH / 2, y + 0.22, stop.title, ha="center", va="center", size=13, weight="bold")
+            ax.text(x + WIDTH / 2, y + 0.45, stop.promise, ha="center", va="center", size=11.5)
             for need in stop.needs:
                 start, end = _ends(places[need], (x, y))
                 ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": "black", "linewidth": 1.5})

@@ -14,7 +14,10 @@ def overlap_picture(p: Array, q: Array, symbols: Sequence[str], caption: str) ->
     rejected, refilled = q.astype(float) - accepted, p.astype(float) - accepted
     fig, axes = new(7, 2.8, ncols=2)
     places = range(len(symbols))
-    panels = (("what the draft proposes: q", rejected, "///", "rejected"), ("what the round emits: p", refilled, "...", "refilled"))
+    panels = (
+        ("what the draft proposes: q", rejected, "///", "rejected"),
+        ("what the round emits: p", refilled, "...", "refilled"),
+    )
     for ax, (title, extra, hatch, name) in zip(axes, panels, strict=True):
         ax.bar(places, accepted, color="C0", label="accepted")
         ax.bar(places, extra, bottom=accepted, facecolor="none", edgecolor="C1", hatch=hatch, label=name)
@@ -25,4 +28,5 @@ def overlap_picture(p: Array, q: Array, symbols: Sequence[str], caption: str) ->
         f"{symbol} accepted {a:.2f}, rejected {r:.2f}, refilled {f:.2f}"
         for symbol, a, r, f in zip(symbols, accepted, rejected, refilled, strict=True)
     )
-    return figure(fig, alt=f"Two bar charts of probability mass. {shares}. Acceptance {float(overlap(p, q)):.2f}.", caption=caption)
+    alt = f"Two bar charts of probability mass. {shares}. Acceptance {float(overlap(p, q)):.2f}."
+    return figure(fig, alt=alt, caption=caption)

@@ -55,7 +55,7 @@ def _cells(law: Array, symbols: Sequence[str]) -> str:
 
 def rounds_picture(played: Sequence[tuple[str, str, str]], caption: str) -> Drawing:
     """Rounds laid out by position: for each (text before, proposals, emitted), what became of each and which row judged it."""
-    fig, ax = new(5.5, 1.4 * len(played))
+    fig, ax = new(5.5, 1.5 * len(played))
     said = []
     for number, (before, proposals, emitted) in enumerate(played):
         words = []
@@ -64,10 +64,10 @@ def rounds_picture(played: Sequence[tuple[str, str, str]], caption: str) -> Draw
             last = (before + proposals[:place])[-1:]
             row = f"row after {last}" if last else "row start"
             x, y = place * 1.1, number * 1.9
-            ax.text(x + 0.5, y, row, ha="center", va="center", size=10)
+            ax.text(x + 0.5, y, row, ha="center", va="center", size=11.5)
             ax.add_patch(_box(x, y + 0.25, style))
-            ax.text(x + 0.5, y + 0.6, shown, ha="center", va="center", weight="bold", size=13)
-            ax.text(x + 0.5, y + 1.03, verdict.replace(", ", ",\n"), ha="center", va="top", size=10)
+            ax.text(x + 0.5, y + 0.6, shown, ha="center", va="center", weight="bold", size=14)
+            ax.text(x + 0.5, y + 1.03, verdict.replace(", ", ",\n"), ha="center", va="top", size=11.5)
             words.append(f"{row}: {shown} {verdict}")
         ax.text(-0.08, y + 0.6, f"round {number + 1}", ha="right", va="center")
         said.append(f"Round {number + 1}, {'; '.join(words)}; emitted {emitted}")

@@ -1,7 +1,7 @@
 """The picture of the state page: what two caches hold, are fed, give back and lack, for each number of accepted proposals."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -18,7 +18,7 @@ class Turn(NamedTuple):
     pending: str
 
 
-KINDS = {
+KINDS: dict[str, dict[str, Any]] = {
     "held before": {"facecolor": "C0", "alpha": 0.35},
     "fed and kept": {"facecolor": "none", "edgecolor": "C0", "linewidth": 2.5},
     "fed and rewound": {"facecolor": "none", "edgecolor": "C1", "linestyle": "--"},
@@ -50,12 +50,14 @@ def caches_picture(rounds: Mapping[int, Mapping[str, Turn]], caption: str) -> Dr
             for x, token in enumerate(turn.pending, start=slots + 1):
                 _cell(ax, x - 0.3, y, token, "pending")
             back = len(turn.before + turn.fed) - len(turn.after)
-            said.append(f"{accepted} accepted, {name}: held {turn.before}, fed {turn.fed}, gave back {back}, then lacks {turn.pending}")
+            said.append(
+                f"{accepted} accepted, {name}: held {turn.before}, fed {turn.fed}, gave back {back}, then lacks {turn.pending}"
+            )
         y -= 1.3
     for number, kind in enumerate(KINDS):
-        x, line = (-2.0, 3.2)[number % 2], y - 1.1 * (number // 2)
-        _cell(ax, x, line, "", kind)
-        ax.text(x + 0.6, line, kind, va="center")
+        left, line = (-2.0, 3.2)[number % 2], y - 1.1 * (number // 2)
+        _cell(ax, left, line, "", kind)
+        ax.text(left + 0.6, line, kind, va="center")
     ax.set(xlim=(-2.5, slots + 2.4), ylim=(y - 1.7, 0.6), aspect="equal")
     ax.axis("off")
     return figure(fig, alt=f"Rows of cells, one a token. {'; '.join(said)}.", caption=caption)

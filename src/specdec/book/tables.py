@@ -27,10 +27,11 @@ class ResultTable:
             body = "".join(f'<th scope="col">{cell}</th>' if tag == "th" else f"<td>{cell}</td>" for cell in rest)
             return f'<tr><th scope="{scope}">{first}</th>{body}</tr>'
 
+        caption = html.escape(self.caption)
         body = "".join(row("td", cells) for cells in self.rows)
         return (
-            f'<div class="result-table" role="region" aria-label="{html.escape(self.caption)}" tabindex="0"><table>'
-            f"<caption>{html.escape(self.caption)}</caption><thead>{row('th', self.header)}</thead><tbody>{body}</tbody></table></div>"
+            f'<div class="result-table" role="region" aria-label="{caption}" tabindex="0"><table><caption>{caption}</caption>'
+            f"<thead>{row('th', self.header)}</thead><tbody>{body}</tbody></table></div>"
         )
 
 
