@@ -63,7 +63,7 @@ def pytest_collection_finish(session):
 
 
 def is_notebook(path, root):
-    """Is this a page of the book with something to run? Front matter or a single code cell makes it one."""
+    """Is this a page of the book with something to run? One code cell is enough, whatever its front matter says."""
     if path.suffix != ".md" or not path.is_relative_to(root):
         return False
     relative = path.relative_to(root)

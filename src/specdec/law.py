@@ -94,7 +94,7 @@ def overlap(p: Array, q: Array) -> Any:
 
 
 def total_variation(p: Array, q: Array) -> Any:
-    """TV(p, q) = half the sum of |p - q|, which equals 1 - overlap(p, q). Stacks of laws give one distance a row."""
+    """TV(p, q) = half the sum of `|p - q|`, which equals 1 - overlap(p, q). Stacks of laws give one distance a row."""
     check_pair(p, q)
     return abs(p - q).sum(axis=-1) * (Fraction(1, 2) if is_exact(p) else 0.5)
 
@@ -145,13 +145,14 @@ def check_scores(scores: Array) -> Array:
 
 
 def to_law(scores: Array) -> Array:
-    """The law of scores (V,) or (n, V): exact weights are normalised, float64 scores are logits and go through softmax."""
+    """The law of scores (V,) or (n, V): exact weights are normalised, float64 scores are logits and go through softmax.
+
+    Scores that pass the checks always give laws, so the result is not checked again.
+    """
     check_scores(scores)
     if not has_weight(scores):
         raise ValueError("a row of scores leaves no token possible: the model or a transform removed them all")
-    if not is_exact(scores):
-        return check_law(softmax(scores), "softmax of the scores")
-    return check_law(normalise(scores), "normalised scores")
+    return normalise(scores) if is_exact(scores) else softmax(scores)
 
 
 def _keep(scores: Array, kept: Array) -> Array:

@@ -105,10 +105,11 @@ class QuizDirective(SphinxDirective):
 
 
 def drop_repeated_ids(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Take the ids off the inside of exercises and solutions: sphinx-exercise gives all of them the same."""
-    for section in doctree.findall(nodes.section):
-        if section["ids"] and section["ids"][0] in ("exercise-content", "solution-content"):
-            section["ids"] = []
+    """Let an id name one element: sphinx-exercise and sphinx-proof give all solutions, all proofs the same."""
+    seen: set[str] = set()
+    for node in doctree.findall(nodes.Element):
+        node["ids"] = [key for key in node["ids"] if key not in seen]
+        seen.update(node["ids"])
 
 
 def drop_thebe(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:

@@ -1,6 +1,6 @@
 """The picture of the state page: what two caches hold, are fed, give back and lack, for each number of accepted proposals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
@@ -10,7 +10,7 @@ from specdec.book.figures import Drawing, figure, new
 
 
 class Turn(NamedTuple):
-    """One cache in one round: the tokens that it held before, was fed, held after, and lacked after, as text."""
+    """One cache in one round: the tokens that it held before, was fed (pass by pass), held after, and lacked then, as text."""
 
     before: str
     fed: str
@@ -33,23 +33,26 @@ def _cell(ax: Axes, x: float, y: float, token: str, kind: str) -> None:
         ax.plot([x - 0.42, x + 0.42], [y - 0.4, y + 0.4], color="C1", linestyle="-", linewidth=1)
 
 
+def _widest(turn: Turn) -> str:
+    return turn.before + turn.fed.replace(" ", "")
+
+
 def caches_picture(rounds: Mapping[int, Mapping[str, Turn]], caption: str) -> Drawing:
     """A row of cells for each cache, under each number of accepted proposals."""
     fig, ax = new(4.9, 6.2)
-    slots = max(len(turn.before + turn.fed) for caches in rounds.values() for turn in caches.values())
+    slots = max(len(_widest(turn)) for caches in rounds.values() for turn in caches.values())
     y, said = 0.0, []
     for accepted, caches in rounds.items():
         ax.text(-2.4, y, f"{accepted} accepted", va="center", weight="bold")
         for name, turn in caches.items():
             y -= 1
             ax.text(-2.4, y, name, va="center")
-            kinds: Sequence[str] = ["held before"] * len(turn.before) + ["fed and kept"] * (len(turn.after) - len(turn.before))
-            kinds = [*kinds, *["fed and rewound"] * (len(turn.before + turn.fed) - len(turn.after))]
-            for x, (token, kind) in enumerate(zip(turn.before + turn.fed, kinds, strict=True)):
-                _cell(ax, x, y, token, kind)
+            for x, token in enumerate(_widest(turn)):
+                fed = "fed and kept" if x < len(turn.after) else "fed and rewound"
+                _cell(ax, x, y, token, "held before" if x < len(turn.before) else fed)
             for x, token in enumerate(turn.pending, start=slots + 1):
                 _cell(ax, x - 0.3, y, token, "pending")
-            back = len(turn.before + turn.fed) - len(turn.after)
+            back = len(_widest(turn)) - len(turn.after)
             said.append(
                 f"{accepted} accepted, {name}: held {turn.before}, fed {turn.fed}, gave back {back}, then lacks {turn.pending}"
             )
