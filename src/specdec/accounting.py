@@ -25,9 +25,13 @@ def _check_seconds(**times: Any) -> None:
 
 
 def count_law(alpha: Any, gamma: int) -> list[Any]:
-    """P(K = 1), …, P(K = γ+1): alpha**(k-1) (1 - alpha) for k ≤ γ, and alpha**γ for k = γ+1."""
+    """P(K = 1), …, P(K = γ+1).
+
+    alpha**(k-1) (1 - alpha) for k ≤ γ, and alpha**γ for k = γ+1.
+    """
     _check(alpha, gamma)
-    return [alpha**j * (1 - alpha) for j in range(gamma)] + [alpha ** int(gamma)]
+    cut_short = [alpha**j * (1 - alpha) for j in range(gamma)]
+    return [*cut_short, alpha ** int(gamma)]
 
 
 def expected_count(alpha: Any, gamma: int) -> Any:
@@ -48,44 +52,63 @@ def count_variance(alpha: Any, gamma: int) -> Any:
     return sum((k - mean) ** 2 * weight for k, weight in enumerate(count_law(alpha, gamma), start=1))
 
 
-def throughput(alpha: Any, gamma: int, *, draft: Any, verify: Any, overhead: Any = 0) -> Any:
-    """Tokens a second: E[K] over the round's seconds. ``draft`` is the time of all γ draft steps together."""
+def throughput(
+    alpha: Any, gamma: int, *, draft: Any, verify: Any, overhead: Any = 0
+) -> Any:
+    """Tokens a second: E[K] over the round's seconds.
+
+    ``draft`` is the time of all γ draft steps together.
+    """
     _check_seconds(draft=draft, verify=verify, overhead=overhead)
     seconds = draft + verify + overhead
     if not np.all(np.asarray(seconds) > 0):
-        raise ValueError("a round of no duration has no throughput: some time must be above 0")
+        raise ValueError("a round of no duration has no throughput")
     return expected_count(alpha, gamma) / seconds
 
 
-def break_even_verify(alpha: Any, gamma: int, *, draft: Any, baseline: Any, overhead: Any = 0) -> Any:
-    """The verification time at which a round is exactly as fast as the baseline of ``baseline`` seconds a token.
+def break_even_verify(
+    alpha: Any, gamma: int, *, draft: Any, baseline: Any, overhead: Any = 0
+) -> Any:
+    """The verification time at which a round is exactly as fast as the
+    baseline of ``baseline`` seconds a token.
 
-    E[K] * baseline - draft - overhead. At or below 0, no verification is fast enough.
+    At or below 0, no verification is fast enough.
     """
     _check_seconds(draft=draft, baseline=baseline, overhead=overhead)
-    return expected_count(alpha, gamma) * baseline - draft - overhead
+    count = expected_count(alpha, gamma)
+    return count * baseline - draft - overhead
 
 
 def speedup(alpha: Any, gamma: int, c: Any, v: Any = 1) -> Any:
-    """E[K] / (γ c + v): how many times faster than the target alone, where one draft step costs c target steps and
-    verifying γ+1 positions costs v of them. v = 1 is Theorem 3.8 of Leviathan et al. (2023).
+    """E[K] / (γ c + v): how many times as fast as the target alone.
+
+    One draft step costs c target steps, verifying γ+1 positions v of them.
+    v = 1 is Theorem 3.8 of Leviathan et al. (2023).
     """
     return throughput(alpha, gamma, draft=int(gamma) * c, verify=v)
 
 
 def best_gamma(
-    alpha: Any, *, draft: Any, verify: Callable[[int], Any], largest: int, overhead: Any = 0
+    alpha: Any,
+    *,
+    draft: Any,
+    verify: Callable[[int], Any],
+    largest: int,
+    overhead: Any = 0,
 ) -> tuple[int, Any]:
-    """The γ from 0 to ``largest`` of highest throughput, and that throughput; ties to the smaller γ.
+    """The γ from 0 to ``largest`` of highest throughput, and that throughput.
 
-    ``draft`` is the time of one draft step; ``verify(γ)`` the time of one pass over γ+1 positions; ``overhead`` that of the
-    rest of a round. γ = 0 is the target alone: one pass, no draft, no overhead.
+    Ties go to the smaller γ. ``draft`` is the time of one draft step,
+    ``verify(γ)`` of one pass over γ+1 positions, ``overhead`` of the rest of
+    a round. γ = 0 is the target alone: one pass, no draft, no overhead.
     """
     _check(alpha, largest)
-    rates = [throughput(alpha, 0, draft=0, verify=verify(0))]
-    rates += [
-        throughput(alpha, gamma, draft=gamma * draft, verify=verify(gamma), overhead=overhead)
-        for gamma in range(1, largest + 1)
-    ]
-    best = max(range(largest + 1), key=lambda gamma: rates[gamma])
+
+    def rate(gamma: int) -> Any:
+        rest = overhead if gamma else 0
+        times = {"draft": gamma * draft, "verify": verify(gamma), "overhead": rest}
+        return throughput(alpha, gamma, **times)
+
+    rates = [rate(gamma) for gamma in range(largest + 1)]
+    best = max(range(largest + 1), key=rates.__getitem__)
     return best, rates[best]

@@ -54,11 +54,16 @@ def _cumulative(weights: Array) -> Array:
 
 
 def inverse_transform(weights: Array, u: Any) -> int:
-    """The smallest index whose cumulative weight exceeds u times the total; rounding is clamped to the last positive weight."""
+    """The smallest index whose cumulative weight exceeds u times the total.
+
+    Where rounding leaves none, the last index of positive weight.
+    """
     cumulative = _cumulative(weights)
     if isinstance(u, float) and not is_exact(weights):
-        index = int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
-        return index if index < len(weights) else int(np.flatnonzero(weights)[-1])
+        threshold = u * cumulative[-1]
+        index = int(np.searchsorted(cumulative, threshold, side="right"))
+        found = index < len(weights)
+        return index if found else int(np.flatnonzero(weights)[-1])
     positive = np.flatnonzero(weights)
     for index in positive[:-1]:
         if u < cumulative[index] / cumulative[-1]:

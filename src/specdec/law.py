@@ -118,7 +118,7 @@ def normalise(weights: Array) -> Array:
 
 
 def positive_part(p: Array, q: Array) -> Array:
-    """(p - q)+, elementwise: the mass of p that q leaves uncovered, not normalised."""
+    """(p - q)+, elementwise: what p has and q lacks, not normalised."""
     return np.maximum(p - q, 0)
 
 
@@ -126,7 +126,10 @@ def positive_part(p: Array, q: Array) -> Array:
 
 
 def softmax(logits: Array) -> Array:
-    """exp(logits) normalised over the last axis, shifted by the largest so that nothing overflows. -inf gives 0."""
+    """exp(logits), normalised over the last axis; -inf gives 0.
+
+    Shifted by the largest logit first, so that nothing overflows.
+    """
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return normalise(weights)
 
@@ -272,7 +275,10 @@ class Transforms:
     steps: tuple[Step, ...] = ()
 
     def scores(self, scores: Array, prefix: Sequence[int] = ()) -> Array:
-        """One row (V,) of scores after every step. ``prefix`` holds the text's tokens before the row, the prompt included."""
+        """One row (V,) of scores after every step.
+
+        ``prefix`` holds the text's tokens before the row, the prompt included.
+        """
         for step in self.steps:
             scores = step(check_scores(scores), prefix)
         return scores

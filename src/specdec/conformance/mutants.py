@@ -69,9 +69,11 @@ def one_uniform_for_two(target: Array, draft: Array, proposals: Sequence[int], c
 
 
 class RawRatio(Speculative):
-    """Draws proposals from the transformed draft law, then forms the ratio with the raw one."""
+    """Draws from the transformed draft law, forms the ratio with the raw one."""
 
-    def propose(self, state: State, gamma: int, chance: Chance) -> tuple[list[int], Array]:
+    def propose(
+        self, state: State, gamma: int, chance: Chance
+    ) -> tuple[list[int], Array]:
         """The right proposals, the wrong q."""
         proposals, _ = super().propose(state, gamma, chance)
         return proposals, _untransformed(self, state, proposals)
@@ -110,8 +112,9 @@ class ShortCache:
         return getattr(self._model, name)
 
     def append(self, state: Any, tokens: Sequence[int]) -> Array:
-        """Feeds all tokens into an empty state, and only the last into any other."""
-        return self._model.append(state, tokens if len(state) == 0 else tokens[-1:])
+        """Feeds an empty state all the tokens, any other only the last."""
+        fed = tokens if len(state) == 0 else tokens[-1:]
+        return self._model.append(state, fed)
 
 
 class CountsPastStop(Speculative):

@@ -58,7 +58,8 @@ class Automaton:
     def rewind(self, state: Run, length: int) -> None:
         """Return to the checkpoint after ``length`` tokens."""
         back = state.length - length
-        check_rewind(state.length, length, min(self.reach, len(state.checkpoints) - 1))
+        kept = len(state.checkpoints) - 1
+        check_rewind(state.length, length, min(self.reach, kept))
         state.checkpoints = state.checkpoints[: len(state.checkpoints) - back]
         state.length = length
 

@@ -67,10 +67,13 @@ class Table:
         return tuple(state)
 
 
-def text_law(model: Table, length: int, prefix: tuple[int, ...] = ()) -> dict[tuple[int, ...], Any]:
-    """The model's autoregressive law of the next ``length`` tokens, by the chain rule: the product of its rows.
+def text_law(
+    model: Table, length: int, prefix: tuple[int, ...] = ()
+) -> dict[tuple[int, ...], Any]:
+    """The model's autoregressive law of the next ``length`` tokens.
 
-    This is what every decoder must reproduce. It uses no decoding code.
+    By the chain rule: a product of its rows. This is what every decoder must
+    reproduce, and it uses no decoding code.
     """
     law: dict[tuple[int, ...], Any] = {(): 1}
     for _ in range(length):

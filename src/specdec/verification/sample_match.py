@@ -21,5 +21,5 @@ def verify(target: Array, draft: Array, proposals: Sequence[int], chance: Chance
         token = chance.draw(target[i], "sample")
         if token != proposal:
             return ended(proposals, i, token, "correction")
-    gamma = len(proposals)
-    return ended(proposals, gamma, chance.draw(target[gamma], "bonus"), "bonus")
+    bonus = chance.draw(target[len(proposals)], "bonus")
+    return ended(proposals, len(proposals), bonus, "bonus")

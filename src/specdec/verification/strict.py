@@ -8,18 +8,25 @@ from specdec.law import Array, positive_part
 from specdec.verification import Round, check_round, ended
 
 
-def verify(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
-    """Accept proposals in order, each with min(1, p/q); correct the first rejection; add a bonus if there is none.
+def verify(
+    target: Array, draft: Array, proposals: Sequence[int], chance: Chance
+) -> Round:
+    """Accept proposals in order, each with min(1, p/q); correct the first
+    rejection; add a bonus if there is none.
 
-    ``target`` (γ+1, V) and ``draft`` (γ, V) are laws, row i given the prefix and ``proposals[:i]``; ``proposals`` (γ,) were
-    drawn from the draft rows. The emitted tokens follow the target's law exactly. Bad rows or proposals raise ``ValueError``.
+    ``target`` (γ+1, V) and ``draft`` (γ, V) are laws, row i given the prefix
+    and ``proposals[:i]``; ``proposals`` (γ,) were drawn from the draft rows.
+    The emitted tokens follow the target's law exactly. Bad rows or proposals
+    raise ``ValueError``.
     """
     check_round(target, draft, proposals)
     for i, token in enumerate(proposals):
-        if not chance.accept(acceptance(target[i], draft[i], token), "accept"):
-            return ended(proposals, i, chance.draw(correction_weights(target[i], draft[i]), "correct"), "correction")
-    gamma = len(proposals)
-    return ended(proposals, gamma, chance.draw(target[gamma], "bonus"), "bonus")
+        p, q = target[i], draft[i]
+        if not chance.accept(acceptance(p, q, token), "accept"):
+            correction = chance.draw(correction_weights(p, q), "correct")
+            return ended(proposals, i, correction, "correction")
+    bonus = chance.draw(target[len(proposals)], "bonus")
+    return ended(proposals, len(proposals), bonus, "bonus")
 
 
 def acceptance(p: Array, q: Array, token: int) -> Any:
