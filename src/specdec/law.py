@@ -239,7 +239,9 @@ class TopP:
 
 @dataclass(frozen=True)
 class RepetitionPenalty:
-    """Penalise every token that the prefix already holds: positive logits / theta, others * theta (Keskar et al. 2019).
+    """Penalise every token that the prefix already holds: positive logits / theta, others * theta.
+
+    Keskar et al. (2019) divide all logits by theta; multiplying the negative ones is what engines do now.
 
     On exact weights, whose logit is log(weight): w ** theta for w <= 1, so theta must be an integer there.
     A larger weight would need a root and raises.

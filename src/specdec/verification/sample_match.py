@@ -1,7 +1,7 @@
 """Sample and match: emit the target's own draws, and keep going while they equal the proposals.
 
 Right for any draft, since every emitted token is a plain target draw; the draft's laws are never used. It accepts with
-probability Σ p(x) q(x) instead of Σ min(p, q). With a one-hot draft the two rules accept alike. Several engines deploy it.
+probability Σ p(x) q(x) instead of Σ min(p, q). With a one-hot draft the two rules accept alike.
 """
 
 from collections.abc import Sequence
