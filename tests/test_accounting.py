@@ -138,17 +138,17 @@ def test_best_gamma_by_brute_force(alpha, draft, slope, overhead, largest):
     for gamma in range(1, largest + 1):
         mean = sum(k * weight for k, weight in enumerate(enumerated_law(alpha, gamma), start=1))
         rates.append(mean / (gamma * draft / 10 + verify(gamma) + overhead))
-    best, rate = best_gamma(alpha, draft=draft / 10, verify=verify, largest=largest, overhead=overhead)
+    best, rate = best_gamma(alpha, draft_step=draft / 10, verify=verify, largest=largest, overhead=overhead)
     assert rate == max(rates) and best == rates.index(max(rates))
 
 
 def test_best_gamma_ties_go_to_the_smaller():
     """First: free drafts, and verification costs a second a position, so every γ yields a token a second."""
-    assert best_gamma(F(1), draft=0, verify=lambda gamma: gamma + 1, largest=5) == (0, 1)
-    assert best_gamma(F(1), draft=0, verify=lambda gamma: 1, largest=5) == (5, 6)
-    assert best_gamma(F(0), draft=0, verify=lambda gamma: 1, largest=5) == (0, 1)
-    assert best_gamma(F(9, 10), draft=F(10), verify=lambda gamma: 1, largest=5) == (0, 1)
-    assert best_gamma(F(1, 2), draft=F(1, 5), verify=lambda gamma: 1, largest=3) == (1, F(5, 4))  # 2 as well
+    assert best_gamma(F(1), draft_step=0, verify=lambda gamma: gamma + 1, largest=5) == (0, 1)
+    assert best_gamma(F(1), draft_step=0, verify=lambda gamma: 1, largest=5) == (5, 6)
+    assert best_gamma(F(0), draft_step=0, verify=lambda gamma: 1, largest=5) == (0, 1)
+    assert best_gamma(F(9, 10), draft_step=F(10), verify=lambda gamma: 1, largest=5) == (0, 1)
+    assert best_gamma(F(1, 2), draft_step=F(1, 5), verify=lambda gamma: 1, largest=3) == (1, F(5, 4))  # 2 as well
 
 
 @pytest.mark.parametrize("gamma", [-1, 1.0, 2.5, None, "2", F(2)])
@@ -159,7 +159,7 @@ def test_bad_gamma(gamma):
         lambda: count_variance(0.5, gamma),
         lambda: throughput(0.5, gamma, draft=1, verify=1),
         lambda: break_even_verify(0.5, gamma, draft=1, baseline=1),
-        lambda: best_gamma(0.5, draft=1, verify=lambda g: 1, largest=gamma),
+        lambda: best_gamma(0.5, draft_step=1, verify=lambda g: 1, largest=gamma),
     ):
         with pytest.raises(ValueError, match="gamma is"):
             ask()
@@ -184,7 +184,7 @@ def test_bad_seconds(seconds):
                 with pytest.raises(ValueError, match=f"{name} is"):
                     function(0.5, 2, **{key: value for key, value in bad.items() if key != other})
     with pytest.raises(ValueError, match="verify is"):
-        best_gamma(0.5, draft=1, verify=lambda gamma: seconds if gamma else 1, largest=2)
+        best_gamma(0.5, draft_step=1, verify=lambda gamma: seconds if gamma else 1, largest=2)
     with pytest.raises(ValueError, match="draft is"):
         speedup(0.5, 2, seconds)
 
@@ -192,3 +192,9 @@ def test_bad_seconds(seconds):
 def test_a_round_of_no_duration_has_no_throughput():
     with pytest.raises(ValueError, match="no duration"):
         throughput(0.5, 2, draft=0, verify=0)
+
+
+@pytest.mark.parametrize("gamma", [-1, 1.5, None])
+def test_speedup_names_the_gamma_that_it_refuses(gamma):
+    with pytest.raises(ValueError, match="gamma is"):
+        speedup(0.5, gamma, 0.1)

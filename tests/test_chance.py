@@ -416,3 +416,46 @@ def test_law_of_process_steps_once_from_equal_states():
     law = law_of_process(step, (0, 0), done=lambda s: s[0] == 3, key=lambda s: s, outcome=lambda s: s[1])
     assert law == {0: F(1, 2), 1: F(1, 2)}
     assert len(calls) == 2 * (1 + 2 + 2)  # two branches from each of the five distinct states
+
+
+# ---- programs and uniforms that are not what they should be -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("u", [-1.0, -F(1, 9), 1.0, 2.0, math.nan])
+def test_a_given_uniform_lies_in_zero_one(u):
+    for weights in (np.array([0.0, 1.0]), exact([0, 1])):
+        with pytest.raises(ValueError, match=r"uniform .* is not in"):
+            inverse_transform(weights, u)
+        with pytest.raises(ValueError, match=r"uniform .* is not in"):
+            Random(0).draw(weights, "sample", u=u)
+    with pytest.raises(ValueError, match=r"uniform .* is not in"):
+        Random(0).accept(F(1, 2), "accept", u=u)
+
+
+def test_law_of_notices_a_program_that_changes_between_its_runs():
+    calls = []
+
+    def shrinking(chance):
+        calls.append(1)
+        return sum(chance.draw(exact([1, 1], 2), "sample") for _ in range(3 if len(calls) < 3 else 1))
+
+    def widening(chance):
+        calls.append(1)
+        return chance.draw(exact([1] * (2 + len(calls) // 2), 2 + len(calls) // 2), "sample")
+
+    for program in (shrinking, widening):
+        calls.clear()
+        with pytest.raises(ValueError, match="other choices than in its last run"):
+            law_of(program)
+
+
+def test_an_interval_is_compared_and_nothing_else():
+    def equal(chance):
+        return chance.uniform("sample") == F(1, 2)
+
+    def truth(chance):
+        return bool(chance.uniform("sample"))
+
+    for program in (equal, truth):
+        with pytest.raises(TypeError, match="compare"):
+            law_of(program)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from specdec.chance import Random, Recorded, Scripted, law_of
+from specdec.conformance import mutants
 from specdec.decoding import (
     Autoregressive,
     Ledger,
@@ -20,6 +21,7 @@ from specdec.decoding import (
     Stop,
     copy_state,
     generate,
+    law_of_count,
     law_of_text,
     rounds,
     state_key,
@@ -27,8 +29,10 @@ from specdec.decoding import (
 from specdec.law import RepetitionPenalty, Transforms, exact, softmax
 from specdec.models import abc_machine
 from specdec.models.automaton import Automaton
+from specdec.models.ngram import NGram
 from specdec.models.prompt_lookup import PromptLookup
 from specdec.models.table import Table, text_law
+from specdec.models.text import Vocabulary
 from specdec.verification import Round, sample_match, strict
 
 A, B, C = 0, 1, 2
@@ -155,12 +159,11 @@ def test_passes_and_rewinds_of_a_first_and_a_second_round(gamma, accepted):
     last = record.round.tokens[-1]
     start = target.start_token
     # One target pass over the pending token and all proposals; γ draft passes, and none after the last proposal.
-    assert target.take() == [("append", (start, *proposals)), ("rewind", 1 + gamma, 1 + accepted)]
+    rewound = [("rewind", 1 + gamma, 1 + accepted)] if accepted < gamma else []
+    assert target.take() == [("append", (start, *proposals)), *rewound]
     fed = [start, *proposals][:gamma]
-    assert draft.take() == [
-        *[("append", (token,)) for token in fed],
-        ("rewind", gamma, min(gamma, 1 + accepted)),
-    ]
+    rewound = [("rewind", gamma, 1 + accepted)] if accepted < gamma - 1 else []
+    assert draft.take() == [*[("append", (token,)) for token in fed], *rewound]
     assert state.tokens == [start, *proposals[:accepted], last]
     assert state.caches["target"] == state.tokens[:-1] and state.pending("target") == [last]
     # After full acceptance the draft lacks its own last proposal too.
@@ -169,8 +172,8 @@ def test_passes_and_rewinds_of_a_first_and_a_second_round(gamma, accepted):
     check_caches(decoder, state)
     pending = tuple(state.pending("draft"))
     record, state = decoder.step(state, Scripted([0] * (2 * gamma + 1)))
-    (kind, fed), (rewind, *_) = target.take()
-    assert (kind, rewind) == ("append", "rewind") and fed[0] == last and len(fed) == 1 + gamma
+    (kind, fed), *rewound = target.take()
+    assert kind == "append" and fed[0] == last and len(fed) == 1 + gamma and len(rewound) <= 1
     appends = [tokens for kind, tokens, *_ in draft.take() if kind == "append"]
     assert len(appends) == gamma and (gamma == 0 or appends[0] == pending)
     check_caches(decoder, state)
@@ -202,7 +205,7 @@ def test_a_draft_fed_nothing_for_some_rounds_catches_up():
     state = decoder.start()
     for _ in range(3):
         _, state = decoder.step(state, Scripted([LATE]))
-    assert spy.take() == [("rewind", 0, 0)] * 3 and state.pending("draft") == state.tokens
+    assert spy.take() == [] and state.pending("draft") == state.tokens
     _, state = decoder.step(state, Scripted([0] * 5))
     assert spy.take()[0] == ("append", (3, C, C, C))
     check_caches(decoder, state)
@@ -721,3 +724,113 @@ def test_softmax_of_a_float_tables_scores_gives_its_rows_back():
     table = as_floats(abc_machine.remembering()[0])
     rows = softmax(table.append(table.start(), [3, A, B, C]))
     assert np.allclose(rows, table.rows[[3, A, B, C]], atol=1e-15)
+
+
+# ---- what a user may hand in --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"length": 2.5}, "length cap is 2.5"),
+        ({"length": math.nan}, "length cap is nan"),
+        ({"length": "5"}, "length cap is '5'"),
+        ({"tokens": {1}}, "stop tokens are"),
+        ({"tokens": "B"}, "stop tokens are"),
+        ({"tokens": frozenset({"B"})}, "stop tokens are"),
+        ({"strings": "AB", "decode": str}, "stop strings are"),
+        ({"strings": (1,), "decode": str}, "stop strings are"),
+    ],
+)
+def test_stop_rules_of_the_wrong_type_raise(rules, message):
+    with pytest.raises(ValueError, match=message):
+        Stop(**rules)
+
+
+@pytest.mark.parametrize("token", [3, 7, -1])
+def test_a_stop_token_that_can_never_come_raises(token):
+    target, draft = abc_machine.remembering()
+    stop = Stop(tokens=frozenset({token}))
+    for decoder in (Autoregressive(target, stop=stop), Speculative(target, draft, 2, stop=stop)):
+        with pytest.raises(ValueError, match="can't all occur"):
+            decoder.start()
+
+
+@pytest.mark.parametrize("tokens", [(7,), (-1,), (1.5,), (3,)])
+def test_a_rule_that_emits_no_token_id_raises(tokens):
+    target, draft = abc_machine.remembering()
+    decoder = Speculative(target, draft, 2, stop=Stop(length=1), verify=lambda *_: Round(tokens, ("bonus",)))
+    with pytest.raises(ValueError, match="the rule emitted"):
+        decoder.step(decoder.start(), Random(0))
+
+
+def test_a_round_without_tokens_raises():
+    with pytest.raises(ValueError, match="at least one token"):
+        Round((), ())
+
+
+def test_models_with_other_symbols_under_the_same_ids_raise():
+    text = "ABCABCAABBCC"
+    target, draft = (NGram(text, Vocabulary(symbols), 2) for symbols in ("ABC", "CBA"))
+    with pytest.raises(ValueError, match="different vocabularies"):
+        Speculative(target, draft, 2)
+
+
+@pytest.mark.parametrize("rows", [np.zeros((1, 4)), np.zeros((0, 3)), np.zeros(3)])
+def test_scores_of_the_wrong_shape_raise(rows):
+    class Wrong(Table):
+        def append(self, state, tokens):
+            super().append(state, tokens)
+            return rows
+
+    target, draft = abc_machine.remembering()
+    for decoder in (Autoregressive(Wrong(target.rows)), Speculative(target, Wrong(draft.rows), 2)):
+        with pytest.raises(ValueError, match=r"Wrong.append gave shape"):
+            decoder.step(decoder.start(), Random(0))
+
+
+def test_a_round_that_breaks_off_can_be_played_again():
+    target, draft = abc_machine.remembering()
+    decoder = Speculative(target, draft, 2)
+    state = decoder.start((A,))
+    for script in ([F(1, 2)], [F(1, 2), 0], [F(1, 2), 0, 0]):
+        with pytest.raises(ValueError, match="the script has only"):
+            decoder.step(state, Scripted(script))
+        again, _ = decoder.step(copy_state(decoder, state), Scripted([F(1, 2), 0, 0, 0, 0]))
+        fresh, _ = decoder.step(decoder.start((A,)), Scripted([F(1, 2), 0, 0, 0, 0]))
+        assert again == fresh and state.tokens == [3, A]
+
+
+def test_law_of_count_refuses_what_it_does_not_describe():
+    target, draft = abc_machine.remembering()
+    matching = Speculative(target, draft, 2, verify=sample_match.verify)
+    greedy = mutants.ArgmaxDraft(target, draft, 2)
+    for decoder in (matching, greedy):
+        with pytest.raises(ValueError, match="strict rule"):
+            law_of_count(decoder, decoder.start())
+    decoder = Speculative(target, draft, 2, stop=Stop(length=1))
+    _, state = decoder.step(decoder.start(), Random(0))
+    with pytest.raises(ValueError, match="stopped"):
+        law_of_count(decoder, state)
+
+
+def test_a_decoder_that_reads_its_history_is_not_merged_without_it():
+    """Lossy on purpose: its third round says A. The composition must see that as plain enumeration does."""
+
+    class Tires(Speculative):
+        def step(self, state, chance):
+            if len(state.history) == 2:
+                return super().step(state, Scripted([0] * 9))
+            return super().step(state, chance)
+
+    target, draft = abc_machine.remembering()
+    decoder = Tires(target, draft, 2, stop=Stop(length=4))
+    law = law_of_text(decoder)
+    assert law == law_of(lambda chance: generate(decoder, (), chance).tokens)
+    assert law != text_law(target, 4)
+
+
+def test_law_of_text_refuses_a_negative_length():
+    target, draft = abc_machine.remembering()
+    with pytest.raises(ValueError, match="length is -1"):
+        law_of_text(Speculative(target, draft, 2), length=-1)

@@ -171,8 +171,8 @@ def test_check_pair_refuses_what_cannot_be_compared():
     for p, q, message in [
         (P, Q.astype(float), "different kinds"),
         (P.astype(float), Q, "different kinds"),
-        (P, exact([1, 1], 2), "pad the draft's vocabulary"),
-        (np.array([P]), Q, "pad the draft's vocabulary"),
+        (P, exact([1, 1], 2), "zeros for what it lacks"),
+        (np.array([P]), Q, "zeros for what it lacks"),
         (P, exact([1, 1, 1], 2), "draft q is not a law: sum 3/2"),
         (exact([1, 1, 1], 2), Q, "target p is not a law: sum 3/2"),
     ]:
@@ -485,3 +485,24 @@ def test_what_exact_weights_cannot_express():
 def test_a_temperature_too_small_for_floats_raises():
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="scores must be"):
         Transforms((Temperature(F(1, 10**400)), TopK(1))).law(np.array([0.0, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "denominator"), [([1], 0), ([None], 1), ([[1, 2], [3]], 1), ([1 + 2j], 1), ([1], None), (["x"], 1)]
+)
+def test_exact_takes_numbers_only(numbers, denominator):
+    with pytest.raises(ValueError, match=r"exact|Invalid literal"):
+        exact(numbers, denominator)
+
+
+@pytest.mark.parametrize("stranger", [Decimal("0.5"), None, "1/2", True, np.True_, 0.5 + 0j, np.float64(0.5)])
+def test_an_exact_law_holds_exact_numbers_only(stranger):
+    law = np.array([F(1, 2), stranger], dtype=object)
+    with pytest.raises(ValueError, match="with exact ones"):
+        check_law(law)
+
+
+def test_top_p_one_keeps_everything():
+    tail = exact([10**10 - 1, 1], 10**10)
+    assert list(Transforms((TopP(1),)).law(tail)) == list(tail)
+    assert (Transforms((TopP(1),)).law(np.log(tail.astype(float))) > 0).all()

@@ -1,6 +1,7 @@
 """What every LanguageModel must keep: Table, Automaton, NGram and PromptLookup, as floats and Fractions."""
 
 import math
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -209,3 +210,60 @@ def test_rewinding_further_than_promised_is_refused(name):
     model.rewind(state, 4)  # the promise itself is kept,
     with pytest.raises(ValueError, match="cannot rewind by 1 tokens"):
         model.rewind(state, 3)  # and two rewinds don't add up to more
+
+
+# ---- bad constructions --------------------------------------------------------------------------------------------------
+
+MOVES = np.array([[0, 1, 0, 0], [1, 1, 1, 1]])
+LAWS = exact([[6, 3, 1], [2, 3, 5]], 10)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Table([[0.5, 0.5]]), "rows must be a numpy array"),
+        (lambda: Table(np.array(0.5)), "rows must be a numpy array"),
+        (lambda: Table(exact([6, 3, 2], 10)), "not a law"),
+        (lambda: Table(np.tile(P, (3, 1))), "every context axis needs"),
+        (lambda: Automaton(MOVES, exact([[6, 3, 1], [2, 3, 4]], 10), 2), "not a law"),
+        (lambda: Automaton(MOVES, P, 2), "one row a state"),
+        (lambda: Automaton(MOVES[:, :3], LAWS, 2), "transitions must have shape"),
+        (lambda: Automaton(MOVES + 1, LAWS, 2), "transitions must have shape"),
+        (lambda: Automaton(MOVES - 1, LAWS, 2), "transitions must have shape"),
+        (lambda: Automaton(MOVES + 0.5, LAWS, 2), "transitions must have shape"),
+        (lambda: Automaton(MOVES, LAWS, 0), "reach is 0"),
+        (lambda: Automaton(MOVES, LAWS, 2.5), "reach is 2.5"),
+        (lambda: Automaton(MOVES, LAWS, math.inf), "reach is inf"),
+        (lambda: NGram("ABC" * 9, Vocabulary("ABC"), 0), "order is 0"),
+        (lambda: NGram("ABC" * 9, Vocabulary("ABC"), 2.5), "order is 2.5"),
+        (lambda: NGram("ABC" * 9, Vocabulary("ABC"), np.int64(40)), "below 2\\^63"),
+        (lambda: PromptLookup(0), "vocab_size 0"),
+        (lambda: PromptLookup(-2), "vocab_size -2"),
+        (lambda: PromptLookup(3, longest=2.5), "longest 2.5"),
+        (lambda: PromptLookup(3, longest=1, shortest=2), "shortest <= longest"),
+    ],
+)
+def test_a_model_that_cannot_be_says_why(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_a_transition_table_may_be_a_list():
+    assert Automaton(MOVES.tolist(), LAWS, 2).append(Automaton(MOVES, LAWS, 2).start(), [3]).shape == (1, 3)
+
+
+@pytest.mark.parametrize("model", [remembering()[0], NGram("ABCABBC", Vocabulary("ABC"), 2)])
+def test_law_after_takes_token_ids_only_and_gives_nothing_away(model):
+    for wrong in ([-1], [4], [0, 7], ["A"]):
+        with pytest.raises(ValueError, match="expected an id"):
+            model.law_after(wrong)
+    before = model.law_after([0]).tolist()
+    with suppress(ValueError):  # a read-only view
+        model.law_after([0])[:] = 0
+    assert model.law_after([0]).tolist() == before
+
+
+def test_small_integer_tokens_train_the_same_model():
+    tokens = [0, 1, 2, 0, 1, 1, 2]
+    one, other = (NGram(np.array(tokens, kind), Vocabulary("ABC"), 3) for kind in (np.uint8, np.int64))
+    assert one.law_after([0, 1]).tolist() == other.law_after([0, 1]).tolist()

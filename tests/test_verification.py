@@ -260,7 +260,7 @@ TARGET, DRAFT = rows([P, P, P]), rows([Q, exact([1, 0, 0])])
         (P, DRAFT[:0], [], r"target has shape \(3,\)"),
         (TARGET, DRAFT, [0], "1 proposals need 2 rows"),
         (TARGET, DRAFT[:1], [0, 0], r"draft has shape \(1, 3\), expected \(2, 3\)"),
-        (TARGET, rows([exact([1, 1], 2)] * 2, 2), [0, 0], "pad the draft's"),
+        (TARGET, rows([exact([1, 1], 2)] * 2, 2), [0, 0], "zeros for what it lacks"),
         (TARGET[:1], DRAFT, [], r"draft has shape \(2, 3\), expected \(0, 3\)"),
         (TARGET, DRAFT.astype(float), [0, 0], "different kinds"),
         (TARGET.astype(float), DRAFT, [0, 0], "different kinds"),

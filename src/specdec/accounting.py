@@ -25,7 +25,7 @@ def _check_seconds(**times: Any) -> None:
 
 
 def count_law(alpha: Any, gamma: int) -> list[Any]:
-    """P(K = 1), …, P(K = γ+1).
+    """P(K = 1), …, P(K = γ+1), by Leviathan et al. (2023, section 3.1).
 
     alpha**(k-1) (1 - alpha) for k ≤ γ, and alpha**γ for k = γ+1.
     """
@@ -85,20 +85,21 @@ def speedup(alpha: Any, gamma: int, c: Any, v: Any = 1) -> Any:
     One draft step costs c target steps, verifying γ+1 positions v of them.
     v = 1 is Theorem 3.8 of Leviathan et al. (2023).
     """
+    _check(alpha, gamma)
     return throughput(alpha, gamma, draft=int(gamma) * c, verify=v)
 
 
 def best_gamma(
     alpha: Any,
     *,
-    draft: Any,
+    draft_step: Any,
     verify: Callable[[int], Any],
     largest: int,
     overhead: Any = 0,
 ) -> tuple[int, Any]:
     """The γ from 0 to ``largest`` of highest throughput, and that throughput.
 
-    Ties go to the smaller γ. ``draft`` is the time of one draft step,
+    Ties go to the smaller γ. ``draft_step`` is the time of one draft step,
     ``verify(γ)`` of one pass over γ+1 positions, ``overhead`` of the rest of
     a round. γ = 0 is the target alone: one pass, no draft, no overhead.
     """
@@ -106,7 +107,7 @@ def best_gamma(
 
     def rate(gamma: int) -> Any:
         rest = overhead if gamma else 0
-        times = {"draft": gamma * draft, "verify": verify(gamma), "overhead": rest}
+        times = {"draft": gamma * draft_step, "verify": verify(gamma), "overhead": rest}
         return throughput(alpha, gamma, **times)
 
     rates = [rate(gamma) for gamma in range(largest + 1)]

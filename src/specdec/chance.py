@@ -43,6 +43,11 @@ def _check_probability(probability: Any) -> None:
         raise ValueError(f"acceptance probability {probability} is not in [0, 1]")
 
 
+def _check_uniform(u: Any) -> None:
+    if not isinstance(u, Interval) and not 0 <= u < 1:  # written so that NaN is refused
+        raise ValueError(f"uniform {u} is not in [0, 1)")
+
+
 def _cumulative(weights: Array) -> Array:
     """Running sums; Fractions where the weights are exact, so that integers divide exactly later."""
     if weights.ndim != 1 or len(weights) == 0:
@@ -57,7 +62,9 @@ def inverse_transform(weights: Array, u: Any) -> int:
     """The smallest index whose cumulative weight exceeds u times the total.
 
     Where rounding leaves none, the last index of positive weight.
+    ``weights`` (V,) need not be normalised; u lies in [0, 1).
     """
+    _check_uniform(u)
     cumulative = _cumulative(weights)
     if isinstance(u, float) and not is_exact(weights):
         threshold = u * cumulative[-1]
@@ -80,7 +87,9 @@ class _FromUniforms:
     def accept(self, probability: Any, purpose: str, u: Any = None) -> bool:
         _check_purpose(purpose)
         _check_probability(probability)
-        return bool((self.uniform(purpose) if u is None else u) < probability)
+        u = self.uniform(purpose) if u is None else u
+        _check_uniform(u)
+        return bool(u < probability)
 
     def draw(self, weights: Array, purpose: str, u: Any = None) -> int:
         _check_purpose(purpose)
@@ -105,8 +114,7 @@ class Scripted(_FromUniforms):
     def __init__(self, uniforms: Iterable[Any]) -> None:
         self._uniforms = list(uniforms)
         for u in self._uniforms:
-            if not 0 <= u < 1:
-                raise ValueError(f"scripted uniform {u} is not in [0, 1)")
+            _check_uniform(u)
         self.used = 0
 
     def uniform(self, purpose: str) -> Any:
@@ -179,6 +187,12 @@ class Interval:
 
     __hash__ = None  # type: ignore[assignment]  # an outcome that holds an interval has no value to count it by
 
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("a uniform under law_of can be compared with <, <=, > and >= only")
+
+    def __bool__(self) -> bool:
+        raise TypeError("a uniform under law_of has no truth value: compare it with a threshold")
+
     def __init__(self, branches: "_Branches") -> None:
         self._branches: _Branches = branches
         self._low: Any = Fraction(0)
@@ -204,27 +218,34 @@ class Interval:
     __ge__ = __gt__
 
 
-class _Branches:
-    """One run along a script of branch numbers; ``weight`` is the run's probability, ``next_script`` the run after it."""
+_CHANGED = "the program asked for other choices than in its last run: copy the state that it advances inside of it"
 
-    def __init__(self, script: list[int]) -> None:
+
+class _Branches:
+    """One run along a script of (branch, branches); ``weight`` is the run's probability, ``next_script`` the run after it."""
+
+    def __init__(self, script: list[tuple[int, int]]) -> None:
         self._script = script
         self._trail: list[tuple[int, int]] = []
         self.weight: Any = 1
 
     def choose(self, options: list[tuple[Any, Any]]) -> Any:
         depth = len(self._trail)
-        branch = self._script[depth] if depth < len(self._script) else 0
-        self._trail.append((branch, len(options)))
+        branch, number = self._script[depth] if depth < len(self._script) else (0, len(options))
+        if number != len(options):
+            raise ValueError(_CHANGED)
+        self._trail.append((branch, number))
         value, weight = options[branch]
         self.weight = self.weight * weight
         return value
 
-    def next_script(self) -> list[int] | None:
+    def next_script(self) -> list[tuple[int, int]] | None:
         trail = self._trail
+        if len(trail) < len(self._script):
+            raise ValueError(_CHANGED)
         while trail and trail[-1][0] + 1 == trail[-1][1]:
             trail.pop()
-        return [branch for branch, _ in trail[:-1]] + [trail[-1][0] + 1] if trail else None
+        return [*trail[:-1], (trail[-1][0] + 1, trail[-1][1])] if trail else None
 
     def uniform(self, purpose: str) -> Interval:
         _check_purpose(purpose)
@@ -252,10 +273,11 @@ def law_of(program: Callable[[Chance], Hashable]) -> dict[Any, Any]:
     """The law of what ``program(chance)`` returns: {outcome: probability}, by running it once along every branch.
 
     With exact weights every probability is a Fraction and the law sums to exactly one. The program must be deterministic
-    apart from ``chance`` and must not change anything that outlives a run. Cost: one run a branch.
+    apart from ``chance`` and must not change anything that outlives a run; ``ValueError`` where that shows. Cost: one run a
+    branch.
     """
     law: dict[Any, Any] = defaultdict(int)
-    script: list[int] | None = []
+    script: list[tuple[int, int]] | None = []
     while script is not None:
         branches = _Branches(script)
         outcome = program(branches)

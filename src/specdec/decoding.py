@@ -98,6 +98,9 @@ class Stop:
 
     ``tokens``: ids that end the text. ``strings``: texts that end it; ``decode`` turns token ids into text and is then needed.
     ``length``: at most so many generated tokens. Where two rules fall on one position, that order names the reason.
+
+    Stop strings ask two things of ``decode``: each token adds at least one character, and the last tokens alone decode to
+    the end of the whole text. Rules of the wrong type raise ``ValueError``.
     """
 
     length: int | None = None
@@ -106,10 +109,12 @@ class Stop:
     decode: Callable[[Sequence[int]], str] | None = None
 
     def __post_init__(self) -> None:
-        if self.length is not None and self.length < 1:
-            raise ValueError(f"length cap is {self.length}: it must be at least 1")
-        if isinstance(self.strings, str):  # type: ignore[unreachable]
-            raise ValueError("stop strings must be a tuple of texts, not one text")
+        if self.length is not None and (not isinstance(self.length, int | np.integer) or self.length < 1):
+            raise ValueError(f"length cap is {self.length!r}: it must be an integer of at least 1")
+        if not isinstance(self.tokens, frozenset) or not all(isinstance(token, int | np.integer) for token in self.tokens):
+            raise ValueError(f"stop tokens are {self.tokens!r}: they must be a frozenset of token ids")
+        if not isinstance(self.strings, tuple) or not all(isinstance(string, str) for string in self.strings):
+            raise ValueError(f"stop strings are {self.strings!r}: they must be a tuple of texts")
         if self.strings and self.decode is None:
             raise ValueError("stop strings need decode, the function from token ids to text")
         if "" in self.strings:
@@ -130,8 +135,7 @@ class Stop:
 
     def _completed(self, string: str, generated: Sequence[int]) -> bool:
         assert self.decode is not None
-        tail = generated[-len(string) - 1 :]  # a token is at least one character, so this is long enough
-        return string in self.decode(tail)
+        return string in self.decode(generated[-len(string) :])  # a token is a character at least, so this is long enough
 
     def first(self, generated: Sequence[int], new: Sequence[int]) -> tuple[int, str | None]:
         """How many of the ``new`` tokens are kept after ``generated``, and the reason if a rule cut them."""
@@ -163,8 +167,13 @@ class State:
 
     @property
     def generated(self) -> list[int]:
-        """The committed tokens after the prompt."""
+        """The committed tokens after the prompt, a copy."""
         return self.tokens[self.prompt :]
+
+    @property
+    def length(self) -> int:
+        """How many tokens are generated."""
+        return len(self.tokens) - self.prompt
 
     def pending(self, name: str) -> list[int]:
         """The committed tokens that a cache does not hold yet, at least one."""
@@ -207,14 +216,15 @@ class Autoregressive:
 
     def start(self, prompt: Sequence[int] = ()) -> State:
         """A state that has committed the prompt and computed nothing."""
-        return _start(self.models, prompt)
+        return _start(self.models, prompt, self.stop)
 
     def step(self, state: State, chance: Chance) -> tuple[RoundRecord, State]:
         """One token. Raises ``ValueError`` on a stopped state."""
         clock = _Clock()
         _check_running(state)
-        scores = self.target.append(state.caches["target"], state.pending("target"))[-1]
-        law = self.transforms.law(scores, state.tokens[1:])
+        _rewind(state, self.models)
+        scores = _append(self.target, state.caches["target"], state.pending("target"))[-1]
+        law = self.transforms.law(scores, _prefix(self.transforms, state))
         clock.lap("verifying")
         round_ = Round((chance.draw(law, "sample"),), ("bonus",))
         clock.lap("choosing")
@@ -243,6 +253,9 @@ class Speculative:
         for name, one, other in zip(same, *theirs, strict=True):
             if one != other:
                 raise ValueError(f"target and draft differ in {name}: {one} and {other}; they must share one vocabulary and kind")
+        symbols = [getattr(model, "vocabulary", None) for model in (self.target, self.draft)]
+        if None not in symbols and symbols[0] != symbols[1]:
+            raise ValueError("target and draft have different vocabularies: one token id would mean two things")
         if not callable(self.gamma):
             self._check_gamma(self.gamma)
 
@@ -258,7 +271,7 @@ class Speculative:
 
     def start(self, prompt: Sequence[int] = ()) -> State:
         """A state that has committed the prompt and computed nothing."""
-        return _start(self.models, prompt)
+        return _start(self.models, prompt, self.stop)
 
     @property
     def models(self) -> dict[str, LanguageModel]:
@@ -269,10 +282,11 @@ class Speculative:
         """One round. Raises ``ValueError`` on a stopped state."""
         clock = _Clock()
         _check_running(state)
+        _rewind(state, self.models)
         proposals, q = self.propose(state, self.round_gamma(state), chance)
         clock.lap("drafting")
-        scores = self.target.append(state.caches["target"], state.pending("target") + proposals)[-len(proposals) - 1 :]
-        p = self.transforms.laws(scores, state.tokens[1:], proposals)
+        rows = _append(self.target, state.caches["target"], state.pending("target") + proposals)
+        p = self.transforms.laws(rows[-len(proposals) - 1 :], _prefix(self.transforms, state), proposals)
         clock.lap("verifying")
         round_ = self.verify(p, q, proposals, chance)
         clock.lap("choosing")
@@ -281,7 +295,7 @@ class Speculative:
     def round_gamma(self, state: State) -> int:
         """The γ of the next round, cut to what the length cap leaves room for."""
         gamma = self._check_gamma(self.gamma(state) if callable(self.gamma) else self.gamma)
-        left = gamma + 1 if self.stop.length is None else self.stop.length - len(state.generated)
+        left = gamma + 1 if self.stop.length is None else self.stop.length - state.length
         return min(gamma, left - 1)
 
     def propose(self, state: State, gamma: int, chance: Chance) -> tuple[list[int], Array]:
@@ -293,8 +307,8 @@ class Speculative:
         laws: list[Array] = []
         feed = state.pending("draft")
         while len(proposals) < gamma:
-            scores = self.draft.append(state.caches["draft"], feed)[-1]
-            law = _draft_law(self.transforms, scores, state.tokens[1:] + proposals)
+            scores = _append(self.draft, state.caches["draft"], feed)[-1]
+            law = _draft_law(self.transforms, scores, _prefix(self.transforms, state, proposals))
             if law is None:
                 break
             laws.append(law)
@@ -311,10 +325,13 @@ def copy_state(decoder: Decoder, state: State) -> State:
 
 
 def state_key(decoder: Decoder, state: State) -> Hashable:
-    """Equal only for states with the same future: the text, what each cache really holds, and what γ may look at."""
+    """Equal only for states with the same future: the text, what each cache really holds, and the history of rounds.
+
+    The history is left out where it can't matter: in the decoders of this module at a fixed γ.
+    """
     held = tuple((name, decoder.models[name].key(cache)) for name, cache in state.caches.items())
-    adaptive = callable(getattr(decoder, "gamma", 0))
-    return tuple(state.tokens), state.prompt, held, state.stop, state.history if adaptive else ()
+    forgets = type(decoder) in (Autoregressive, Speculative) and not callable(getattr(decoder, "gamma", 0))
+    return tuple(state.tokens), state.prompt, held, state.stop, () if forgets else state.history
 
 
 def law_of_text(decoder: Decoder, prompt: Sequence[int] = (), *, length: int | None = None) -> dict[tuple[int, ...], Any]:
@@ -324,9 +341,11 @@ def law_of_text(decoder: Decoder, prompt: Sequence[int] = (), *, length: int | N
     """
     if length is None and not decoder.stop.rules:
         raise ValueError("law_of_text needs a length or a stop rule: an endless text has no law here")
+    if length is not None and length < 0:
+        raise ValueError(f"length is {length}: it must be at least 0")
 
     def done(state: State) -> bool:
-        return state.stop is not None or (length is not None and len(state.generated) >= length)
+        return state.stop is not None or (length is not None and state.length >= length)
 
     return law_of_process(
         lambda state, chance: decoder.step(copy_state(decoder, state), chance)[1],
@@ -342,8 +361,12 @@ def law_of_count(decoder: Speculative, state: State, floor: Any = 0) -> tuple[li
 
     P(K > j) is the sum over proposals x_1…x_j of the product of min(p, q) along them, so accepted prefixes follow min(p, q)
     and no enumeration of rejections is needed. Paths of weight below ``floor`` are dropped; ``lost`` is their total weight,
-    and bounds the error of every P(K > j). The default drops none; exact models give Fractions.
+    and bounds the error of every P(K > j). The default drops none; exact models give Fractions. Another rule, a decoder
+    with its own ``propose``, and a stopped state raise ``ValueError``: use ``law_of`` on their ``step``.
     """
+    _check_running(state)
+    if decoder.verify is not strict.verify or type(decoder).propose is not Speculative.propose:
+        raise ValueError("law_of_count knows the strict rule on plain proposals only: use law_of on this decoder's step")
     gamma = decoder.round_gamma(state)
     beyond: list[Any] = [1, *([0] * gamma)]
     copy, lost = copy_state(decoder, state), 0
@@ -352,7 +375,7 @@ def law_of_count(decoder: Speculative, state: State, floor: Any = 0) -> tuple[li
         nonlocal lost
         prefix = state.tokens + path
         target, draft = (
-            model.append(copy.caches[name], prefix[len(copy.caches[name]) :])[-1] for name, model in decoder.models.items()
+            _append(model, copy.caches[name], prefix[len(copy.caches[name]) :])[-1] for name, model in decoder.models.items()
         )
         q = _draft_law(decoder.transforms, draft, prefix[1:])
         if q is None:
@@ -412,13 +435,36 @@ class _Clock:
         self._last = now
 
 
-def _start(models: dict[str, LanguageModel], prompt: Sequence[int]) -> State:
+def _start(models: dict[str, LanguageModel], prompt: Sequence[int], stop: Stop) -> State:
     target = models["target"]
+    if not all(0 <= token < target.vocab_size for token in stop.tokens):
+        raise ValueError(f"stop tokens {sorted(stop.tokens)} can't all occur: ids run from 0 to {target.vocab_size - 1}")
     check_tokens(prompt, target.vocab_size, target.start_token)
     tokens = [target.start_token, *(int(token) for token in prompt)]
     if max(tokens[1:], default=0) >= target.vocab_size:
         raise ValueError(f"the prompt holds the start token {target.start_token}: leave it out, the decoder feeds it first")
     return State(tokens, len(tokens), {name: model.start() for name, model in models.items()})
+
+
+def _append(model: LanguageModel, cache: Any, tokens: Sequence[int]) -> Array:
+    """``model.append``, with the shape of its answer checked."""
+    scores = model.append(cache, tokens)
+    if np.ndim(scores) != 2 or len(scores) == 0 or scores.shape[1] != model.vocab_size:
+        raise ValueError(f"{type(model).__name__}.append gave shape {np.shape(scores)}: rows (n, {model.vocab_size}) are needed")
+    return scores
+
+
+def _prefix(transforms: Transforms, state: State, proposals: Sequence[int] = ()) -> list[int]:
+    """The text before a row, without the start token; not copied together where no transform looks at it."""
+    return [] if transforms.prefix_free else [*state.tokens[1:], *proposals]
+
+
+def _rewind(state: State, models: dict[str, LanguageModel]) -> None:
+    """Bring each cache back to the committed text, last token excluded: after a round, and after one that was broken off."""
+    for name, model in models.items():
+        cache = state.caches[name]
+        if len(cache) > len(state.tokens) - 1:
+            model.rewind(cache, len(state.tokens) - 1)
 
 
 def _draft_law(transforms: Transforms, scores: Array, prefix: Sequence[int]) -> Array | None:
@@ -437,12 +483,13 @@ def _commit(
     state: State, models: dict[str, LanguageModel], gamma: int, round_: Round, stop: Stop, clock: _Clock
 ) -> tuple[RoundRecord, State]:
     """Cut the round at the first stop, commit it, and rewind each cache to the committed prefix, last token excluded."""
-    committed, reason = stop.first(state.generated, round_.tokens)
+    size = models["target"].vocab_size
+    if not all(isinstance(token, int | np.integer) and 0 <= token < size for token in round_.tokens):
+        raise ValueError(f"the rule emitted {round_.tokens}: each must be a token id below {size}")
+    committed, reason = stop.first(state.generated, round_.tokens) if stop.rules else (len(round_.tokens), None)
     state.tokens += round_.tokens[:committed]
     state.stop = reason
     state.history += ((gamma, round_.accepted),)
-    for name, model in models.items():
-        cache = state.caches[name]
-        model.rewind(cache, min(len(cache), len(state.tokens) - 1))
+    _rewind(state, models)
     clock.lap("state")
     return RoundRecord(gamma, round_, committed, reason, clock.seconds), state

@@ -6,6 +6,7 @@ Every function here is plain arithmetic, so it reads the same on both kinds. The
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -33,6 +34,8 @@ def exact(numerators: Sequence[Any], denominator: int = 1) -> Array:
     values = np.array(numerators, dtype=object)
     if any(isinstance(value, float | np.floating) for value in (*values.flat, denominator)):
         raise ValueError("exact() takes integers, Fractions or strings such as '3/10', not floats")
+    if denominator == 0:
+        raise ValueError("exact() can't divide by a denominator of 0")
     out = np.empty(values.shape, dtype=object)
     for index, value in np.ndenumerate(values):
         out[index] = _fraction(value) / _fraction(denominator)
@@ -41,7 +44,10 @@ def exact(numerators: Sequence[Any], denominator: int = 1) -> Array:
 
 def _fraction(value: Any) -> Fraction:
     """A Fraction of Python ints: one that kept numpy's would overflow silently."""
-    return Fraction(int(value) if isinstance(value, np.integer) else value)
+    try:
+        return Fraction(int(value) if isinstance(value, np.integer) else value)
+    except TypeError:
+        raise ValueError(f"{value!r} is no exact number: use integers, Fractions or texts such as '3/10'") from None
 
 
 def is_exact(values: Array) -> bool:
@@ -66,12 +72,16 @@ def check_law(law: Array, name: str = "law") -> Array:
     return law
 
 
+_NOT_EXACT = (float, complex, Decimal, np.generic, bool, str, type(None))
+"""Kinds that an exact array must not hold. Not a list of what it may: symbolic numbers are welcome."""
+
+
 def _check_kind(values: Array, name: str) -> None:
     """Raise ``ValueError`` unless values are float64, or object dtype without a float or numpy number among them."""
     if not is_exact(values) and values.dtype != np.float64:
         raise ValueError(f"{name} has dtype {values.dtype}: use float64, or object dtype of Fractions")
-    if is_exact(values) and any(isinstance(value, float | np.number) for value in values.flat):
-        raise ValueError(f"{name} mixes floats or numpy numbers with exact ones: make it all Fractions, or all float64")
+    if is_exact(values) and any(isinstance(value, _NOT_EXACT) for value in values.flat):
+        raise ValueError(f"{name} mixes floats, numpy numbers or none with exact ones: make it all Fractions, or all float64")
 
 
 def check_pair(p: Array, q: Array) -> None:
@@ -79,7 +89,7 @@ def check_pair(p: Array, q: Array) -> None:
     check_law(p, "target p")
     check_law(q, "draft q")
     if p.shape != q.shape:
-        raise ValueError(f"target p has shape {p.shape} and draft q {q.shape}: pad the draft's vocabulary explicitly")
+        raise ValueError(f"target p has shape {p.shape} and draft q {q.shape}: give the smaller one zeros for what it lacks")
     if is_exact(p) != is_exact(q):
         raise ValueError("target p and draft q are of different kinds: make both exact or both float64")
 
@@ -216,7 +226,7 @@ class TopK:
 class TopP:
     """Keep the shortest run of tokens, by falling probability, whose mass is at least p - TOP_P_EPSILON.
 
-    Ties go to the lowest id (Holtzman et al. 2020).
+    Ties go to the lowest id (Holtzman et al. 2020). p = 1 keeps everything.
     """
 
     p: float | Fraction
@@ -228,6 +238,8 @@ class TopP:
 
     def __call__(self, scores: Array, prefix: Sequence[int]) -> Array:
         """Scores (V,) or (n, V) after the step."""
+        if self.p == 1:  # the slack must not cut a tail that nobody asked to cut
+            return scores
         law, order = to_law(scores), _descending(scores)
         ranked = np.take_along_axis(law, order, axis=-1)
         before = np.cumsum(ranked, axis=-1) - ranked
@@ -276,6 +288,11 @@ class Transforms:
 
     steps: tuple[Step, ...] = ()
 
+    @property
+    def prefix_free(self) -> bool:
+        """Whether no step looks at the prefix."""
+        return all(getattr(step, "prefix_free", False) for step in self.steps)
+
     def scores(self, scores: Array, prefix: Sequence[int] = ()) -> Array:
         """One row (V,) of scores after every step.
 
@@ -293,7 +310,7 @@ class Transforms:
         """The processed laws (n, V) of n rows, row i given ``prefix + proposals[:i]``."""
         if len(proposals) < len(scores) - 1:
             raise ValueError(f"{len(scores)} rows need {len(scores) - 1} proposals before the last, not {len(proposals)}")
-        if all(getattr(step, "prefix_free", False) for step in self.steps):
+        if self.prefix_free:
             return to_law(self.scores(scores, prefix))
         rows = [self.scores(row, [*prefix, *proposals[:i]]) for i, row in enumerate(scores)]
         return to_law(np.array(rows, dtype=scores.dtype))

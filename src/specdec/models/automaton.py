@@ -31,13 +31,18 @@ class Automaton:
 
     def __init__(self, transitions: Array, laws: Array, reach: int) -> None:
         check_law(laws, "automaton laws")
+        if laws.ndim != 2:
+            raise ValueError(f"automaton laws have shape {laws.shape}: one row a state, (S, V)")
         states, self.vocab_size = laws.shape
-        if transitions.shape != (states, self.vocab_size + 1) or transitions.min() < 0 or transitions.max() >= states:
-            raise ValueError(f"transitions must have shape {(states, self.vocab_size + 1)} and name states below {states}")
+        shape = (states, self.vocab_size + 1)
+        if np.shape(transitions) != shape or not np.isin(transitions, np.arange(states)).all():
+            raise ValueError(f"transitions must have shape {shape} and hold state numbers below {states}")
+        if not isinstance(reach, int | np.integer) or reach < 1:
+            raise ValueError(f"reach is {reach!r}: it must be an integer of at least 1")
         self.start_token = self.vocab_size
         self.exact = is_exact(laws)
         self.reach = reach
-        self._transitions = transitions
+        self._transitions = np.asarray(transitions, dtype=int)
         with np.errstate(divide="ignore"):
             self._scores = laws if self.exact else np.log(laws)
 

@@ -39,12 +39,14 @@ class NGram:
         exact: bool = False,
         remembered: int = 2**15,
     ) -> None:
-        self.vocabulary, self.order, self.exact = vocabulary, order, exact
+        if not isinstance(order, int | np.integer):
+            raise ValueError(f"order is {order!r}: it must be an integer")
+        self.vocabulary, self.order, self.exact = vocabulary, int(order), exact  # numpy's would overflow in a power
         self.vocab_size, self.start_token = len(vocabulary), vocabulary.start_token
         self._base = self.vocab_size + 1
         tokens = np.asarray(vocabulary.encode(text) if isinstance(text, str) else text)
         self._check(tokens)
-        self._levels = _count(tokens, self._base, order)
+        self._levels = _count(tokens.astype(np.int64), self._base, self.order)
         size = self.vocab_size
         self._uniform = np.full(size, Fraction(1, size)) if exact else np.full(size, 1 / size)
         self._row = lru_cache(remembered)(self._compute_row)
@@ -55,7 +57,7 @@ class NGram:
             raise ValueError(f"order is {order}: it must be at least 1, and {self._base}^order below 2^63")
         if len(tokens) < order:
             raise ValueError(f"the text has {len(tokens)} tokens: order {order} needs at least {order}")
-        if tokens.dtype.kind != "i" or tokens.min() < 0 or tokens.max() >= size:
+        if tokens.dtype.kind not in "iu" or tokens.min() < 0 or tokens.max() >= size:
             raise ValueError(
                 f"training tokens must be integers from 0 to {size - 1}, without the start token"
             )
@@ -75,6 +77,7 @@ class NGram:
 
     def law_after(self, tokens: Sequence[int]) -> Array:
         """The law (V,) after the start token and ``tokens``."""
+        check_tokens(tokens, self.vocab_size, self.start_token)
         return self._row(self._context([self.start_token, *tokens])).copy()
 
     def _context(self, state: list[int]) -> tuple[int, ...]:

@@ -39,6 +39,8 @@ class PromptLookup:
     reach = math.inf
 
     def __init__(self, vocab_size: int, longest: int = 3, shortest: int = 1, exact: bool = False) -> None:
+        if not all(isinstance(number, int | np.integer) for number in (vocab_size, longest, shortest)) or vocab_size < 1:
+            raise ValueError(f"vocab_size {vocab_size!r}, longest {longest!r}, shortest {shortest!r}: integers of at least 1")
         if not 1 <= shortest <= longest:
             raise ValueError(f"suffixes of {shortest} to {longest} tokens: need 1 <= shortest <= longest")
         self.vocab_size = self.start_token = vocab_size

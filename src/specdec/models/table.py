@@ -21,16 +21,19 @@ class Table:
     reach = math.inf
 
     def __init__(self, rows: Array) -> None:
+        if not isinstance(rows, np.ndarray) or rows.ndim == 0:
+            raise ValueError(f"rows must be a numpy array of shape (V+1, …, V), not {rows!r}")
         self.vocab_size = rows.shape[-1]
         self.start_token = self.vocab_size
         self.order = rows.ndim - 1
         if rows.shape[:-1] != (self.vocab_size + 1,) * self.order:
             raise ValueError(f"rows have shape {rows.shape}: every context axis needs V+1 = {self.vocab_size + 1} entries")
         check_law(rows.reshape(-1, self.vocab_size), "table")
-        self.rows = rows
+        self.rows = rows.copy()
+        self.rows.flags.writeable = False  # every law that a reader takes from it is a view
         self.exact = is_exact(rows)
         with np.errstate(divide="ignore"):
-            self._scores = rows if self.exact else np.log(rows)
+            self._scores = self.rows if self.exact else np.log(self.rows)
 
     def start(self) -> list[int]:
         """A state that holds nothing."""
@@ -51,6 +54,7 @@ class Table:
 
     def law_after(self, tokens: Sequence[int]) -> Array:
         """The law (V,) after the start token and ``tokens``, straight from the table."""
+        check_tokens(tokens, self.vocab_size, self.start_token)
         return self.rows[self._context([self.start_token, *tokens])]
 
     def rewind(self, state: list[int], length: int) -> None:

@@ -23,6 +23,8 @@ class Round:
     origins: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if not self.tokens:
+            raise ValueError("a round emits at least one token")
         if len(self.tokens) != len(self.origins) or not set(self.origins) <= set(ORIGINS):
             raise ValueError(f"a round needs one origin of {ORIGINS} for each token: {self.tokens}, {self.origins}")
 
@@ -49,7 +51,7 @@ def check_round(target: Array, draft: Array, proposals: Sequence[int]) -> None:
     if np.shape(draft) != (gamma, target.shape[1]):
         raise ValueError(
             f"draft has shape {np.shape(draft)}, expected {(gamma, target.shape[1])}: one row a proposal, the target's vocabulary"
-            " (pad the draft's explicitly if it is smaller)"
+            " (give a smaller draft zeros for what it lacks)"
         )
     if gamma == 0:
         return
