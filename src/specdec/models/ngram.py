@@ -9,27 +9,25 @@ token,
 p(x | h) = p(x | h') where h never occurs, and 1/V below the empty context. So no token has probability 0.
 """
 
-import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
 from specdec.law import Array, to_law
-from specdec.models import LanguageModel, check_rewind, check_tokens
+from specdec.models import LanguageModel, check_tokens
 from specdec.models.text import Vocabulary
+from specdec.models.window import Window
 
 
-class NGram:
+class NGram(Window):
     """An n-gram of n = ``order`` (1: unigram) trained on a text or its tokens; context: the last n-1 tokens.
 
     The text is padded on the left with start tokens, and so is a context that reaches back beyond the start.
     ``exact=True`` gives rows of Fractions from the same counts, for small alphabets. The last ``remembered``
     rows are kept for reuse. The state is the list of tokens held.
     """
-
-    reach = math.inf
 
     def __init__(
         self,
@@ -43,7 +41,7 @@ class NGram:
             raise ValueError(f"order is {order!r}: it must be an integer")
         self.vocabulary, self.order, self.exact = vocabulary, int(order), exact  # numpy's would overflow in a power
         self.vocab_size, self.start_token = len(vocabulary), vocabulary.start_token
-        self._base = self.vocab_size + 1
+        self._base, self.window = self.vocab_size + 1, self.order - 1
         tokens = np.asarray(vocabulary.encode(text) if isinstance(text, str) else text)
         self._check(tokens)
         self._levels = _count(tokens.astype(np.int64), self._base, self.order)
@@ -62,27 +60,19 @@ class NGram:
                 f"training tokens must be integers from 0 to {size - 1}, without the start token"
             )
 
-    def start(self) -> list[int]:
-        """A state that holds nothing."""
-        return []
-
     def append(self, state: list[int], tokens: Sequence[int]) -> Array:
         """Scores (n, V) after each token: log probabilities, or exact ones."""
         check_tokens(tokens, self.vocab_size, self.start_token)
         rows = np.empty((len(tokens), self.vocab_size), dtype=self._uniform.dtype)
         for i, token in enumerate(tokens):
             state.append(int(token))
-            rows[i] = self._row(self._context(state))
+            rows[i] = self._row(self.context(state))
         return rows if self.exact else np.log(rows)
 
     def law_after(self, tokens: Sequence[int]) -> Array:
         """The law (V,) after the start token and ``tokens``."""
         check_tokens(tokens, self.vocab_size, self.start_token)
-        return self._row(self._context([self.start_token, *tokens])).copy()
-
-    def _context(self, state: list[int]) -> tuple[int, ...]:
-        missing = self.order - 1 - len(state)
-        return (self.start_token,) * missing + tuple(state[max(0, -missing) :])
+        return self._row(self.context([self.start_token, *tokens])).copy()
 
     def _compute_row(self, context: tuple[int, ...]) -> Array:
         """The recursion above, on floats or Fractions."""
@@ -96,19 +86,6 @@ class NGram:
         row = distinct * lower
         row[codes[begin:end] - first] += counts[begin:end]
         return row / (total + distinct)
-
-    def rewind(self, state: list[int], length: int) -> None:
-        """Keep the first ``length`` tokens."""
-        check_rewind(len(state), length, self.reach)
-        del state[length:]
-
-    def copy(self, state: list[int]) -> list[int]:
-        """A copy of the list."""
-        return list(state)
-
-    def key(self, state: list[int]) -> Hashable:
-        """The tokens held."""
-        return tuple(state)
 
 
 def _count(tokens: Array, base: int, order: int) -> list[tuple[Array, Array]]:

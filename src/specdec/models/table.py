@@ -1,16 +1,16 @@
 """The exact tabular machine: a law for every context of a fixed number of last tokens."""
 
-import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from specdec.law import Array, check_law, is_exact
-from specdec.models import check_rewind, check_tokens
+from specdec.models import check_tokens
+from specdec.models.window import Window
 
 
-class Table:
+class Table(Window):
     """A Markov model given by its rows, shape (V+1, …, V+1, V): one axis for each remembered token, then the law.
 
     ``rows`` of shape (V,) forget everything (order 0); shape (V+1, V) remember the last token, and so on. Index V along a
@@ -18,14 +18,12 @@ class Table:
     The state is the list of tokens held.
     """
 
-    reach = math.inf
-
     def __init__(self, rows: Array) -> None:
         if not isinstance(rows, np.ndarray) or rows.ndim == 0:
             raise ValueError(f"rows must be a numpy array of shape (V+1, …, V), not {rows!r}")
         self.vocab_size = rows.shape[-1]
         self.start_token = self.vocab_size
-        self.order = rows.ndim - 1
+        self.order = self.window = rows.ndim - 1
         if rows.shape[:-1] != (self.vocab_size + 1,) * self.order:
             raise ValueError(f"rows have shape {rows.shape}: every context axis needs V+1 = {self.vocab_size + 1} entries")
         check_law(rows.reshape(-1, self.vocab_size), "table")
@@ -35,40 +33,19 @@ class Table:
         with np.errstate(divide="ignore"):
             self._scores = self.rows if self.exact else np.log(self.rows)
 
-    def start(self) -> list[int]:
-        """A state that holds nothing."""
-        return []
-
     def append(self, state: list[int], tokens: Sequence[int]) -> Array:
         """Scores (n, V) after each token."""
         check_tokens(tokens, self.vocab_size, self.start_token)
         scores = np.empty((len(tokens), self.vocab_size), dtype=self._scores.dtype)
         for i, token in enumerate(tokens):
             state.append(int(token))
-            scores[i] = self._scores[self._context(state)]
+            scores[i] = self._scores[self.context(state)]
         return scores
-
-    def _context(self, state: list[int]) -> tuple[int, ...]:
-        missing = self.order - len(state)
-        return (self.start_token,) * missing + tuple(state[max(0, -missing) :])
 
     def law_after(self, tokens: Sequence[int]) -> Array:
         """The law (V,) after the start token and ``tokens``, straight from the table."""
         check_tokens(tokens, self.vocab_size, self.start_token)
-        return self.rows[self._context([self.start_token, *tokens])]
-
-    def rewind(self, state: list[int], length: int) -> None:
-        """Keep the first ``length`` tokens."""
-        check_rewind(len(state), length, self.reach)
-        del state[length:]
-
-    def copy(self, state: list[int]) -> list[int]:
-        """A copy of the list."""
-        return list(state)
-
-    def key(self, state: list[int]) -> Hashable:
-        """The tokens held."""
-        return tuple(state)
+        return self.rows[self.context([self.start_token, *tokens])]
 
 
 def text_law(
