@@ -90,6 +90,11 @@ def check_pair(p: Array, q: Array) -> None:
     check_law(q, "draft q")
     if p.shape != q.shape:
         raise ValueError(f"target p has shape {p.shape} and draft q {q.shape}: give the smaller one zeros for what it lacks")
+    check_same_kind(p, q)
+
+
+def check_same_kind(p: Array, q: Array) -> None:
+    """Raise ``ValueError`` if one array is exact and the other float64."""
     if is_exact(p) != is_exact(q):
         raise ValueError("target p and draft q are of different kinds: make both exact or both float64")
 

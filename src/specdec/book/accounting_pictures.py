@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from specdec.accounting import break_even_verify, expected_count, speedup, throughput
+from specdec.accounting import best_gamma, break_even_verify, expected_count, throughput
 from specdec.book.figures import COLOURS, DASHES, Drawing, figure, new
 
 
@@ -73,14 +73,14 @@ def best_gamma_map(alphas: Sequence[Any], costs: Sequence[Any], largest: int, ca
     fig, ax = new(5.2, 4.2)
     told = []
     for row, cost in enumerate(costs):
-        best = [_best(alpha, cost, largest) for alpha in alphas]
-        for column, (alpha, gamma) in enumerate(zip(alphas, best, strict=True)):
+        # With v = 1 and times in target steps, throughput is speedup.
+        best = [best_gamma(alpha, draft_step=cost, verify=lambda gamma: 1, largest=largest) for alpha in alphas]
+        for column, (gamma, speedup) in enumerate(best):
             shade = 0.1 + 0.45 * gamma / largest if gamma else 0.0
             ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=COLOURS[0], alpha=shade, edgecolor="none"))
             ax.text(column, row + 0.14, f"{gamma}" if gamma < largest else f"≥{largest}", ha="center", va="center", weight="bold")
-            gain = f"{float(speedup(alpha, gamma, cost)):.2f}×"
-            ax.text(column, row - 0.26, gain, ha="center", va="center", fontsize=8.5)
-        told.append(f"c {float(cost):g}: {' '.join(map(str, best))}")
+            ax.text(column, row - 0.26, f"{float(speedup):.2f}×", ha="center", va="center", fontsize=8.5)
+        told.append(f"c {float(cost):g}: {' '.join(str(gamma) for gamma, _ in best)}")
     edges = [sum(alpha <= cost for alpha in alphas) - 0.5 for cost in costs]
     rows = np.arange(len(costs) + 1) - 0.5
     ax.stairs(edges, rows, baseline=None, orientation="horizontal", color=COLOURS[1], linewidth=2.5)
@@ -90,7 +90,3 @@ def best_gamma_map(alphas: Sequence[Any], costs: Sequence[Any], largest: int, ca
     ax.set_yticks(range(len(costs)), [f"{float(cost):g}" for cost in costs])
     names = ", ".join(f"{float(alpha):g}" for alpha in alphas)
     return figure(fig, alt=f"Best gamma for alpha {names}, one row a draft cost. {'; '.join(told)}.", caption=caption)
-
-
-def _best(alpha: Any, cost: Any, largest: int) -> int:
-    return max(range(largest + 1), key=lambda gamma: speedup(alpha, gamma, cost))

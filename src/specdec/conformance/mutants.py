@@ -13,7 +13,7 @@ from specdec.chance import Chance
 from specdec.decoding import RoundRecord, Speculative, State
 from specdec.law import Array, to_law
 from specdec.models import LanguageModel
-from specdec.verification import Round, Verify, ended
+from specdec.verification import Round, Verify, ended, strict
 from specdec.verification.strict import acceptance, correction_weights
 
 Correct = Callable[[Array, Array, int], Array]
@@ -44,7 +44,7 @@ bonus_from_previous_row = _rule(bonus_row=-1)
 
 def bonus_after_rejection(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
     """Adds a bonus from row γ even when a proposal was rejected: a row for a prefix that no longer stands."""
-    round_ = _rule()(target, draft, proposals, chance)
+    round_ = strict.verify(target, draft, proposals, chance)
     if "bonus" in round_.origins:
         return round_
     return Round((*round_.tokens, chance.draw(target[len(proposals)], "bonus")), (*round_.origins, "bonus"))
@@ -52,7 +52,7 @@ def bonus_after_rejection(target: Array, draft: Array, proposals: Sequence[int],
 
 def keeps_discarded_branch(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
     """Replaces the rejected proposal and keeps those behind it, though they were drawn for the other prefix."""
-    round_ = _rule()(target, draft, proposals, chance)
+    round_ = strict.verify(target, draft, proposals, chance)
     rest = tuple(proposals[len(round_.tokens) :])
     return Round(round_.tokens + rest, round_.origins + ("accepted",) * len(rest))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from specdec.chance import Chance
-from specdec.law import Array, check_law, is_exact
+from specdec.law import Array, check_law, check_same_kind
 
 ORIGINS = ("accepted", "correction", "bonus")
 
@@ -56,8 +56,7 @@ def check_round(target: Array, draft: Array, proposals: Sequence[int]) -> None:
     if gamma == 0:
         return
     check_law(draft, "draft")
-    if is_exact(draft) != is_exact(target):
-        raise ValueError("target and draft are of different kinds: make both exact or both float64")
+    check_same_kind(target, draft)
     for i, token in enumerate(proposals):
         if not isinstance(token, int | np.integer) or not 0 <= token < target.shape[1]:
             raise ValueError(f"proposal {i} is {token!r}: not a token id below {target.shape[1]}")
