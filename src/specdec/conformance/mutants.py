@@ -5,6 +5,8 @@ Each differs from the right code in one place. The verification mutants have the
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from specdec.chance import Chance
 from specdec.decoding import RoundRecord, Speculative, State
 from specdec.law import Array, to_law
 from specdec.models import LanguageModel
-from specdec.verification import Round, Verify, ended, strict
+from specdec.verification import Round, Verify, block, ended, strict
 from specdec.verification.strict import acceptance, correction_weights
 
 Correct = Callable[[Array, Array, int], Array]
@@ -66,6 +68,90 @@ def one_uniform_for_two(target: Array, draft: Array, proposals: Sequence[int], c
             token = chance.draw(correction_weights(target[i], draft[i]), "correct", u=u)
             return ended(proposals, i, token, "correction")
     return ended(proposals, gamma, chance.draw(target[gamma], "bonus"), "bonus")
+
+
+# ---- block verification ---------------------------------------------------------------------------------------------
+#
+# At γ = 1 block verification is the strict rule, and these twins are right too, all but block_mass_from_previous_row.
+# Over two symbols block_plain_residual is right at every γ.
+
+
+def _longest(h: Sequence[Any], chance: Chance) -> int:
+    """The right search: from the whole block down to the first prefix that passes."""
+    kept = len(h) - 1
+    while kept > 0 and not chance.accept(h[kept], "accept"):
+        kept -= 1
+    return kept
+
+
+def _up_to_first_failure(h: Sequence[Any], chance: Chance) -> int:
+    kept = 0
+    while kept + 1 < len(h) and chance.accept(h[kept + 1], "accept"):
+        kept += 1
+    return kept
+
+
+def _longest_with_one_uniform(h: Sequence[Any], chance: Chance) -> int:
+    u = chance.uniform("accept") if len(h) > 1 else None
+    kept = len(h) - 1
+    while kept > 0 and not chance.accept(h[kept], "accept", u=u):
+        kept -= 1
+    return kept
+
+
+def _block(
+    ratios: Callable[[Array, Array, Sequence[int]], list[Any]] = block.ratios,
+    acceptances: Callable[[Array, Array, list[Any]], list[Any]] = block.acceptances,
+    keep: Callable[[list[Any], Chance], int] = _longest,
+    correct: Callable[[Array, Array, Any], Array] = lambda p, q, r: correction_weights(r * p, q),
+) -> Verify:
+    """The block rule with its ratios r, its acceptances h, its search and its correction weights as parameters."""
+
+    def verify(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+        r = ratios(target, draft, proposals)
+        kept = keep(acceptances(target, draft, r), chance)
+        if kept == len(proposals):
+            return ended(proposals, kept, chance.draw(target[kept], "bonus"), "bonus")
+        weights = correct(target[kept], draft[kept], r[kept])
+        return ended(proposals, kept, chance.draw(weights, "correct"), "correction")
+
+    return verify
+
+
+def _each(target: Array, draft: Array, proposals: Sequence[int]) -> list[Any]:
+    """p(x_i)/q(x_i), position by position, behind the 1 of no proposals."""
+    return [1, *(p[x] / q[x] for p, q, x in zip(target[:-1], draft, proposals, strict=True))]
+
+
+block_plain_residual = _block(correct=lambda p, q, r: correction_weights(p, q))
+"""The block's acceptances with strict's residual: (p - q)+ instead of (r_i p - q)+."""
+
+block_restarts = _block(ratios=lambda p, q, x: [min(1, ratio) for ratio in _each(p, q, x)])
+"""Every ratio starts at 1 again: r_i = min(1, p/q) carries nothing over from the proposals before."""
+
+block_caps_late = _block(ratios=lambda p, q, x: [min(1, ratio) for ratio in accumulate(_each(p, q, x), mul)])
+"""A running product of p/q, capped only where it is read: an excess early in the block pays for a lack behind it."""
+
+block_caps_early = _block(ratios=lambda p, q, x: list(accumulate((min(1, ratio) for ratio in _each(p, q, x)), mul)))
+"""A running product of min(1, p/q): the probability with which strict keeps i proposals, in the place of the block's."""
+
+block_mass_from_previous_row = _block(acceptances=lambda p, q, r: [1, *block.acceptances(p, q, [*r[1:], 1])[:-1]])
+"""Off by one: S_i is formed at row i - 1, where proposal i itself was judged, and for the whole block alike."""
+
+block_same_test_everywhere = _block(acceptances=lambda p, q, r: r)
+"""Each prefix passes with r_i, as the whole block does: that a longer one may have passed already is forgotten."""
+
+block_stops_at_first_failure = _block(keep=_up_to_first_failure)
+"""Asks from the front and stops at the first prefix that fails, as strict does: a longer one never gets its chance."""
+
+block_one_uniform = _block(keep=_longest_with_one_uniform)
+"""One uniform for all prefixes: given that the longer ones failed it is no longer uniform."""
+
+
+def block_tokenwise(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+    """Strict's acceptances with the block's residual: (r_i p - q)+ where (p - q)+ is due."""
+    alone = [min(1, ratio) for ratio in _each(target, draft, proposals)]
+    return _block(acceptances=lambda p, q, r: alone, keep=_up_to_first_failure)(target, draft, proposals, chance)
 
 
 class RawRatio(Speculative):

@@ -1,4 +1,4 @@
-"""One module per verification rule; strict and sample-and-match share one signature, and so will block verification.
+"""One module per verification rule: strict, block and sample-and-match, which share one signature.
 
 ``verify(target (γ+1, V), draft (γ, V), proposals (γ,), chance) -> Round``: row i is the law given the prefix and
 ``proposals[:i]``. γ = 0 is legal: one draw from the target.
