@@ -4,6 +4,8 @@
 every branch and returns its exact law. The idea of effect handlers is from probabilistic languages (Pyro's minipyro).
 """
 
+from array import array
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
@@ -29,7 +31,7 @@ class Chance(Protocol):
     def accept(self, probability: Any, purpose: str, u: Any = None) -> bool:
         """True with the given probability: u < probability, so 0 never accepts and 1 always does."""
 
-    def draw(self, weights: Array, purpose: str, u: Any = None) -> int:
+    def draw(self, weights: "Array | Weights", purpose: str, u: Any = None) -> int:
         """An index drawn in proportion to ``weights`` (V,), by inverse transform of u. A zero weight is never drawn."""
 
 
@@ -53,22 +55,40 @@ def _cumulative(weights: Array) -> Array:
     if weights.ndim != 1 or len(weights) == 0:
         raise ValueError(f"weights have shape {weights.shape}: a draw needs one row (V,) with V >= 1")
     cumulative = np.cumsum(weights * Fraction(1) if is_exact(weights) else weights)
-    if not 0 < cumulative[-1] < np.inf or (weights < 0).any():
+    if not 0 < cumulative[-1] < np.inf or weights.min() < 0:
         raise ValueError(f"weights {weights} must be non-negative, finite and not all zero")
     return cumulative
 
 
-def inverse_transform(weights: Array, u: Any) -> int:
+class Weights:
+    """Weights (V,) with their running sums, checked and summed once: for a law that is drawn from again and again."""
+
+    def __init__(self, values: Array) -> None:
+        cumulative = _cumulative(values)
+        self.values = values
+        # Bisection reads single numbers, which an array of doubles hands out faster than numpy does.
+        self.cumulative: Any = cumulative if is_exact(values) else array("d", cumulative)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """The weights, so that numpy's functions take them as an array."""
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+
+def _values(weights: Array | Weights) -> Array:
+    return weights.values if isinstance(weights, Weights) else weights
+
+
+def inverse_transform(weights: Array | Weights, u: Any) -> int:
     """The smallest index whose cumulative weight exceeds u times the total.
 
     Where rounding leaves none, the last index of positive weight.
     ``weights`` (V,) need not be normalised; u lies in [0, 1).
     """
     _check_uniform(u)
-    cumulative = _cumulative(weights)
+    cumulative = weights.cumulative if isinstance(weights, Weights) else _cumulative(weights)
+    weights = _values(weights)
     if isinstance(u, float) and not is_exact(weights):
-        threshold = u * cumulative[-1]
-        index = int(np.searchsorted(cumulative, threshold, side="right"))
+        index = bisect_right(cumulative, u * cumulative[-1])
         found = index < len(weights)
         return index if found else int(np.flatnonzero(weights)[-1])
     positive = np.flatnonzero(weights)
@@ -85,13 +105,14 @@ class _FromUniforms:
         raise NotImplementedError
 
     def accept(self, probability: Any, purpose: str, u: Any = None) -> bool:
-        _check_purpose(purpose)
         _check_probability(probability)
-        u = self.uniform(purpose) if u is None else u
+        if u is None:
+            return bool(self.uniform(purpose) < probability)
+        _check_purpose(purpose)
         _check_uniform(u)
         return bool(u < probability)
 
-    def draw(self, weights: Array, purpose: str, u: Any = None) -> int:
+    def draw(self, weights: Array | Weights, purpose: str, u: Any = None) -> int:
         _check_purpose(purpose)
         return inverse_transform(weights, self.uniform(purpose) if u is None else u)
 
@@ -170,10 +191,10 @@ class Recorded:
         u = self._chance.uniform(purpose) if u is None else u
         return self._note("accept", purpose, probability, u, self._chance.accept(probability, purpose, u=u))
 
-    def draw(self, weights: Array, purpose: str, u: Any = None) -> int:
+    def draw(self, weights: Array | Weights, purpose: str, u: Any = None) -> int:
         """The inner chance's draw, noted."""
         u = self._chance.uniform(purpose) if u is None else u
-        return self._note("draw", purpose, tuple(weights), u, self._chance.draw(weights, purpose, u=u))
+        return self._note("draw", purpose, tuple(_values(weights)), u, self._chance.draw(weights, purpose, u=u))
 
 
 # ---- exact enumeration --------------------------------------------------------------------------------------------
@@ -260,10 +281,11 @@ class _Branches:
             return bool(probability == 1)
         return self.choose([(True, probability), (False, 1 - probability)])
 
-    def draw(self, weights: Array, purpose: str, u: Any = None) -> int:
+    def draw(self, weights: Array | Weights, purpose: str, u: Any = None) -> int:
         _check_purpose(purpose)
         if u is not None:
             return inverse_transform(weights, u)
+        weights = _values(weights)
         total = _cumulative(weights)[-1]
         options = [(int(index), weights[index] / total) for index in np.flatnonzero(weights)]
         return options[0][0] if len(options) == 1 else self.choose(options)

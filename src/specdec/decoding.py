@@ -4,6 +4,7 @@
 every choice goes through a ``chance`` object, so ``law_of`` runs these very loops along all their branches.
 """
 
+import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from specdec.chance import Chance, law_of_process
+from specdec.chance import Chance, Weights, law_of_process
 from specdec.law import Array, Transforms, has_weight, to_law
 from specdec.models import LanguageModel, check_tokens
 from specdec.verification import Round, Verify, strict
@@ -139,6 +140,9 @@ class Stop:
 
     def first(self, generated: Sequence[int], new: Sequence[int]) -> tuple[int, str | None]:
         """How many of the ``new`` tokens are kept after ``generated``, and the reason if a rule cut them."""
+        if not self.tokens and not self.strings:  # only the number counts
+            left = len(new) + 1 if self.length is None else self.length - len(generated)
+            return min(len(new), left), "length" if left <= len(new) else None
         text = list(generated)
         for kept, token in enumerate(new, start=1):
             text.append(token)
@@ -200,6 +204,9 @@ class Decoder(Protocol):
 
 Gamma = int | Callable[[State], int]
 
+LAWS_KEPT = 2**14
+"""How many draft laws a decoder keeps by name, about 2 kB each."""
+
 
 @dataclass(frozen=True)
 class Autoregressive:
@@ -220,7 +227,7 @@ class Autoregressive:
 
     def step(self, state: State, chance: Chance) -> tuple[RoundRecord, State]:
         """One token. Raises ``ValueError`` on a stopped state."""
-        clock = _Clock()
+        clock = Clock()
         _check_running(state)
         _rewind(state, self.models)
         scores = _append(self.target, state.caches["target"], state.pending("target"))[-1]
@@ -246,6 +253,7 @@ class Speculative:
     transforms: Transforms = field(default_factory=Transforms)
     stop: Stop = Stop()
     verify: Verify = strict.verify
+    _known: dict[Hashable, Weights | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         same = ("vocab_size", "start_token", "exact")
@@ -280,12 +288,22 @@ class Speculative:
 
     def step(self, state: State, chance: Chance) -> tuple[RoundRecord, State]:
         """One round. Raises ``ValueError`` on a stopped state."""
-        clock = _Clock()
-        _check_running(state)
-        _rewind(state, self.models)
-        proposals, q = self.propose(state, self.round_gamma(state), chance)
+        clock = Clock()
+        proposals, q = self.open_round(state, chance)
         clock.lap("drafting")
         rows = _append(self.target, state.caches["target"], state.pending("target") + proposals)
+        return self.close_round(state, proposals, q, rows, chance, clock)
+
+    def open_round(self, state: State, chance: Chance) -> tuple[list[int], Array]:
+        """A round up to its target pass: the proposals, and the laws q (γ, V) that they were drawn from."""
+        _check_running(state)
+        _rewind(state, self.models)
+        return self.propose(state, self.round_gamma(state), chance)
+
+    def close_round(
+        self, state: State, proposals: list[int], q: Array, rows: Array, chance: Chance, clock: "Clock"
+    ) -> tuple[RoundRecord, State]:
+        """A round from its target pass on, which gave ``rows`` for the pending tokens and the proposals."""
         p = self.transforms.laws(rows[-len(proposals) - 1 :], _prefix(self.transforms, state), proposals)
         clock.lap("verifying")
         round_ = self.verify(p, q, proposals, chance)
@@ -293,10 +311,13 @@ class Speculative:
         return _commit(state, self.models, len(proposals), round_, self.stop, clock)
 
     def round_gamma(self, state: State) -> int:
-        """The γ of the next round, cut to what the length cap leaves room for."""
+        """The γ of the next round, cut to what the length cap and the two models' contexts leave room for."""
         gamma = self._check_gamma(self.gamma(state) if callable(self.gamma) else self.gamma)
-        left = gamma + 1 if self.stop.length is None else self.stop.length - state.length
-        return min(gamma, left - 1)
+        held = len(state.tokens)
+        room = min(self.target.capacity - held, self.draft.capacity - held + 1)
+        if self.stop.length is not None:
+            room = min(room, self.stop.length - state.length - 1)
+        return int(max(0, min(gamma, room)))
 
     def propose(self, state: State, gamma: int, chance: Chance) -> tuple[list[int], Array]:
         """Up to γ proposals, each drawn from the very q (γ, V) that is returned; fewer if the draft has nothing to propose.
@@ -306,16 +327,33 @@ class Speculative:
         proposals: list[int] = []
         laws: list[Array] = []
         feed = state.pending("draft")
-        while len(proposals) < gamma:
-            scores = _append(self.draft, state.caches["draft"], feed)[-1]
-            law = _draft_law(self.transforms, scores, _prefix(self.transforms, state, proposals))
-            if law is None:
-                break
-            laws.append(law)
-            feed = [chance.draw(laws[-1], "propose")]
+        next_law = self._known_law if self._named else self._new_law
+        while len(proposals) < gamma and (law := next_law(state, feed, proposals)) is not None:
+            laws.append(law.values)
+            feed = [chance.draw(law, "propose")]
             proposals += feed
         dtype = object if self.draft.exact else np.float64
         return proposals, np.array(laws, dtype=dtype).reshape(len(laws), self.target.vocab_size)
+
+    @property
+    def _named(self) -> bool:
+        """Whether q depends on the name of the draft's row alone, so that it can be kept under that name."""
+        return self.transforms.prefix_free and hasattr(self.draft, "row")
+
+    def _new_law(self, state: State, feed: list[int], proposals: list[int]) -> Weights | None:
+        """Feed the draft; its next q, or None if it has nothing to propose."""
+        scores = _append(self.draft, state.caches["draft"], feed)[-1]
+        return _draft_law(self.transforms, scores, _prefix(self.transforms, state, proposals))
+
+    def _known_law(self, state: State, feed: list[int], proposals: list[int]) -> Weights | None:
+        """The same for named rows: each q is made, checked and summed once."""
+        draft: Any = self.draft
+        name = draft.feed(state.caches["draft"], feed)
+        if name not in self._known:
+            if len(self._known) >= LAWS_KEPT:
+                self._known.clear()
+            self._known[name] = _draft_law(self.transforms, draft.row(name), [])
+        return self._known[name]
 
 
 def copy_state(decoder: Decoder, state: State) -> State:
@@ -380,7 +418,7 @@ def law_of_count(decoder: Speculative, state: State, floor: Any = 0) -> tuple[li
         q = _draft_law(decoder.transforms, draft, prefix[1:])
         if q is None:
             return
-        common = np.minimum(decoder.transforms.law(target, prefix[1:]), q) * weight
+        common = np.minimum(decoder.transforms.law(target, prefix[1:]), q.values) * weight
         beyond[len(path) + 1] += common.sum()
         if len(path) + 1 < gamma:
             lost += common[common < floor].sum()
@@ -410,26 +448,43 @@ class Generation:
     origins: tuple[str, ...]
     ledger: Ledger
 
+    @classmethod
+    def of(cls, records: list[RoundRecord]) -> "Generation":
+        """The text that some rounds committed."""
+        tokens = tuple(token for record in records for token in record.committed_tokens)
+        origins = tuple(origin for record in records for origin in record.round.origins[: record.committed])
+        return cls(tokens, origins, Ledger(records))
+
 
 def generate(decoder: Decoder, prompt: Sequence[int], chance: Chance) -> Generation:
-    """Decode until a stop rule ends the text. The decoder's ``stop`` must hold at least one rule."""
-    if not decoder.stop.rules:
+    """Decode until a stop rule or the end of the target's context ends the text; one of the two must be there."""
+    check_endable(decoder)
+    return Generation.of(list(rounds(decoder, prompt, chance)))
+
+
+def check_endable(decoder: Decoder) -> None:
+    """Raise ``ValueError`` if neither a stop rule nor the target's context ends a text."""
+    if not decoder.stop.rules and math.isinf(decoder.models["target"].capacity):
         raise ValueError("generate needs a stop rule, such as Stop(length=100); use rounds() for an endless stream")
-    records = list(rounds(decoder, prompt, chance))
-    tokens = tuple(token for record in records for token in record.committed_tokens)
-    origins = tuple(origin for record in records for origin in record.round.origins[: record.committed])
-    return Generation(tokens, origins, Ledger(records))
 
 
 # ---- shared by both loops -----------------------------------------------------------------------------------------
 
 
-class _Clock:
+class Clock:
+    """Splits the wall time from its creation on into kinds."""
+
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._last = time.perf_counter()
 
+    def take_up(self, seconds: float, kind: str) -> None:
+        """Count a share of a pass that was timed elsewhere, and go on from now."""
+        self.seconds[kind] = self.seconds.get(kind, 0.0) + seconds
+        self._last = time.perf_counter()
+
     def lap(self, kind: str) -> None:
+        """Count the time since the last lap under ``kind``."""
         now = time.perf_counter()
         self.seconds[kind] = self.seconds.get(kind, 0.0) + now - self._last
         self._last = now
@@ -443,6 +498,8 @@ def _start(models: dict[str, LanguageModel], prompt: Sequence[int], stop: Stop) 
     tokens = [target.start_token, *(int(token) for token in prompt)]
     if max(tokens[1:], default=0) >= target.vocab_size:
         raise ValueError(f"the prompt holds the start token {target.start_token}: leave it out, the decoder feeds it first")
+    if len(tokens) > target.capacity:
+        raise ValueError(f"a prompt of {len(prompt)} tokens and the start token exceed the target's context of {target.capacity}")
     return State(tokens, len(tokens), {name: model.start() for name, model in models.items()})
 
 
@@ -467,11 +524,11 @@ def _rewind(state: State, models: dict[str, LanguageModel]) -> None:
             model.rewind(cache, len(state.tokens) - 1)
 
 
-def _draft_law(transforms: Transforms, scores: Array, prefix: Sequence[int]) -> Array | None:
+def _draft_law(transforms: Transforms, scores: Array, prefix: Sequence[int]) -> Weights | None:
     """q from one row of the draft's scores, or None if the draft or a transform leaves nothing to propose."""
     if has_weight(scores):
         scores = transforms.scores(scores, prefix)
-    return to_law(scores) if has_weight(scores) else None
+    return Weights(to_law(scores)) if has_weight(scores) else None
 
 
 def _check_running(state: State) -> None:
@@ -480,7 +537,7 @@ def _check_running(state: State) -> None:
 
 
 def _commit(
-    state: State, models: dict[str, LanguageModel], gamma: int, round_: Round, stop: Stop, clock: _Clock
+    state: State, models: dict[str, LanguageModel], gamma: int, round_: Round, stop: Stop, clock: Clock
 ) -> tuple[RoundRecord, State]:
     """Cut the round at the first stop, commit it, and rewind each cache to the committed prefix, last token excluded."""
     size = models["target"].vocab_size
@@ -488,6 +545,8 @@ def _commit(
         raise ValueError(f"the rule emitted {round_.tokens}: each must be a token id below {size}")
     committed, reason = stop.first(state.generated, round_.tokens) if stop.rules else (len(round_.tokens), None)
     state.tokens += round_.tokens[:committed]
+    if reason is None and len(state.tokens) > models["target"].capacity:
+        reason = "context"
     state.stop = reason
     state.history += ((gamma, round_.accepted),)
     _rewind(state, models)

@@ -22,6 +22,8 @@ class LanguageModel(Protocol):
     """Whether scores are exact weights (object dtype) rather than float64 logits."""
     reach: float
     """How many of its last tokens a state is guaranteed to give back; ``math.inf`` if all."""
+    capacity: float
+    """How many tokens a state can hold, the start token included; ``math.inf`` if any number."""
 
     def start(self) -> Any:
         """A new state that holds no token yet."""
@@ -40,6 +42,16 @@ class LanguageModel(Protocol):
 
     def key(self, state: Any) -> Hashable:
         """Equal for two states only if they can never behave differently: what the state *holds*, not what it should hold."""
+
+
+class NamedRows(LanguageModel, Protocol):
+    """A model with finitely many rows, each with a name: what is made of a row can be kept under it and found again."""
+
+    def feed(self, state: Any, tokens: Sequence[int]) -> Hashable:
+        """Feed tokens (n,), n ≥ 1, into the state, in place; the name of the row after the last one."""
+
+    def row(self, name: Any) -> Array:
+        """The scores (V,) of that name."""
 
 
 def check_tokens(tokens: Sequence[int], vocab_size: int, start_token: int) -> None:

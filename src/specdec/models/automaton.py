@@ -3,6 +3,7 @@
 A summary can't be cut back to a shorter prefix, so the model keeps checkpoints; that is what ``reach`` promises.
 """
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
@@ -41,7 +42,7 @@ class Automaton:
             raise ValueError(f"reach is {reach!r}: it must be an integer of at least 1")
         self.start_token = self.vocab_size
         self.exact = is_exact(laws)
-        self.reach = reach
+        self.reach, self.capacity = reach, math.inf
         self._transitions = np.asarray(transitions, dtype=int)
         with np.errstate(divide="ignore"):
             self._scores = laws if self.exact else np.log(laws)

@@ -69,6 +69,17 @@ class NGram(Window):
             rows[i] = self._row(self.context(state))
         return rows if self.exact else np.log(rows)
 
+    def feed(self, state: list[int], tokens: Sequence[int]) -> tuple[int, ...]:
+        """Hold more tokens; the name of the row after them is the context."""
+        check_tokens(tokens, self.vocab_size, self.start_token)
+        state += map(int, tokens)
+        return self.context(state)
+
+    def row(self, context: tuple[int, ...]) -> Array:
+        """Scores (V,) in a context."""
+        law = self._row(context)
+        return law if self.exact else np.log(law)
+
     def law_after(self, tokens: Sequence[int]) -> Array:
         """The law (V,) after the start token and ``tokens``."""
         check_tokens(tokens, self.vocab_size, self.start_token)

@@ -36,7 +36,7 @@ class PromptLookup:
     ``longest`` dictionary look-ups, whatever the length of the text.
     """
 
-    reach = math.inf
+    reach = capacity = math.inf
 
     def __init__(self, vocab_size: int, longest: int = 3, shortest: int = 1, exact: bool = False) -> None:
         if not all(isinstance(number, int | np.integer) for number in (vocab_size, longest, shortest)) or vocab_size < 1:
@@ -53,13 +53,24 @@ class PromptLookup:
     def append(self, state: Memory, tokens: Sequence[int]) -> Array:
         """One-hot scores (n, V) after each token: 0 or -inf, exact 1 or 0."""
         check_tokens(tokens, self.vocab_size, self.start_token)
-        none, one = (0, 1) if self.exact else (-np.inf, 0.0)
-        scores = np.full((len(tokens), self.vocab_size), none, dtype=object if self.exact else np.float64)
+        scores = np.empty((len(tokens), self.vocab_size), dtype=object if self.exact else np.float64)
         for i, token in enumerate(tokens):
+            scores[i] = self.row(self.feed(state, [token]))
+        return scores
+
+    def feed(self, state: Memory, tokens: Sequence[int]) -> int | None:
+        """Read and learn more tokens; the name of the row after them is its proposal, or None."""
+        check_tokens(tokens, self.vocab_size, self.start_token)
+        for token in tokens:
             self._learn(state, int(token))
-            proposal = self._proposal(state)
-            if proposal is not None:
-                scores[i, proposal] = one
+        return self._proposal(state)
+
+    def row(self, proposal: int | None) -> Array:
+        """One-hot scores (V,) at the proposal, without weight if there is none."""
+        none, one = (0, 1) if self.exact else (-np.inf, 0.0)
+        scores = np.full(self.vocab_size, none, dtype=object if self.exact else np.float64)
+        if proposal is not None:
+            scores[proposal] = one
         return scores
 
     def _suffixes(self, tokens: list[int]) -> list[Gram]:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Hashable
-from typing import ClassVar
 
 from specdec.models import check_rewind
 
@@ -10,7 +9,8 @@ from specdec.models import check_rewind
 class Window:
     """Start, rewind, copy and key of a list of tokens. ``window`` is how many last tokens a row depends on."""
 
-    reach: ClassVar[float] = math.inf
+    reach: float = math.inf
+    capacity: float = math.inf
     window: int
     start_token: int
 
