@@ -1,6 +1,7 @@
 """The vocabulary, the docstring reader on a package with every case, and the text of the pinned numpy."""
 
 import hashlib
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -8,10 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies  # noqa: F401  loads the profile of the whole suite
-from specdec.models.text import HELD_OUT, PRINTABLE, Vocabulary, clean, docstrings, numpy_docstrings, split
+from specdec.models.text import (
+    BOOK_HELD_OUT,
+    HELD_OUT,
+    PRINTABLE,
+    Vocabulary,
+    book_docstrings,
+    clean,
+    docstrings,
+    numpy_docstrings,
+    package_docstrings,
+    split,
+)
 
 NUMPY_TEXT = {"2.4.6": (131, 1_740_371, "b4677940728af8144545e7e51c02512a")}
 """{numpy version: modules, their characters, start of the SHA-256 of the modules joined by empty lines}."""
+MATPLOTLIB_TEXT = {"3.11.2": (135, 1_298_024, "07346b4dc2737846d285be790745bb6a")}
+"""The same of matplotlib. Its wheels for Linux, macOS and Windows, Python 3.11 to 3.13, were seen to agree."""
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +199,49 @@ def test_a_numpy_without_sources_is_refused_with_a_remedy(monkeypatch):
     monkeypatch.setattr("specdec.models.text.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"requirements.txt"):
         numpy_docstrings()
+
+
+# ---- matplotlib's, and the two together --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def matplotlib_modules() -> dict[str, str]:
+    return package_docstrings("matplotlib")
+
+
+def test_every_reader_of_the_pinned_matplotlib_has_this_text(matplotlib_modules):
+    assert version("matplotlib") in MATPLOTLIB_TEXT, "a new matplotlib is pinned: look at its text, then add it here"
+    digest = hashlib.sha256("\n\n".join(matplotlib_modules.values()).encode()).hexdigest()[:32]
+    found = (len(matplotlib_modules), sum(map(len, matplotlib_modules.values())), digest)
+    assert found == MATPLOTLIB_TEXT[version("matplotlib")]
+
+
+def test_matplotlib_text_is_printable_and_holds_what_people_read(matplotlib_modules):
+    text = "".join(matplotlib_modules.values())
+    assert set(text) == set(PRINTABLE)
+    assert text.count("?") < 500
+    assert "Plot y versus x as lines and/or markers." in matplotlib_modules["matplotlib.axes._axes"]
+    assert not [name for name in matplotlib_modules if "tests" in name.split(".")]
+
+
+def test_the_books_text_is_numpys_and_then_matplotlibs(monkeypatch):
+    monkeypatch.setattr("specdec.models.text.docstrings", lambda folder: {folder.name: "its text"})
+    assert list(book_docstrings()) == ["numpy", "matplotlib"]
+
+
+def test_the_books_split_holds_out_an_eighth_that_the_rest_hardly_copies(modules, matplotlib_modules):
+    train, held_out = split(modules | matplotlib_modules, BOOK_HELD_OUT)
+    assert 0.11 < len(held_out) / (len(train) + len(held_out)) < 0.13
+    assert set(train) == set(held_out) == set(PRINTABLE)
+    for name in BOOK_HELD_OUT[len(HELD_OUT) :]:
+        assert split(matplotlib_modules, [name])[1] in held_out
+    added = split(matplotlib_modules, BOOK_HELD_OUT[len(HELD_OUT) :])
+    assert copied(added[1], added[0]) < 0.02  # as the docstring of BOOK_HELD_OUT says
+
+
+def test_a_package_that_is_not_installed_is_named():
+    with pytest.raises(ValueError, match=r"nowhere_at_all has no source files here.*requirements.txt"):
+        package_docstrings("nowhere_at_all")
 
 
 # ---- split -------------------------------------------------------------------------------------------------
