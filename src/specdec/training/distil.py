@@ -1,7 +1,4 @@
-"""Distils a shipped transformer into an n-gram table: the mean of the target's laws after each context worth keeping.
-
-The teacher reads the training text and texts of its own, since speculation meets the target's text and not the author's.
-"""
+"""Distils a shipped transformer into an n-gram table: the mean of the target's laws after each context worth keeping."""
 
 import argparse
 import json
@@ -9,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -96,10 +94,9 @@ def kept_rows(inputs: np.ndarray, laws: np.ndarray, gain: float) -> Iterator[tup
     yield from kept.items()
 
 
-def distil(model: GPT2LMHeadModel, tokens: np.ndarray, sampled: int, gain: float) -> dict[str, np.ndarray]:
-    """The arrays of a ``Distilled`` table from the teacher's laws on a text (tokens,) and on ``sampled`` windows of its own."""
-    read = text_windows(tokens, model.config.n_positions, model.config.bos_token_id)
-    inputs = torch.cat([read, sampled_windows(model, sampled)]) if sampled else read
+def distil(model: GPT2LMHeadModel, tokens: np.ndarray, gain: float) -> dict[str, np.ndarray]:
+    """The arrays of a ``Distilled`` table from the teacher's laws on a text (tokens,)."""
+    inputs = text_windows(tokens, model.config.n_positions, model.config.bos_token_id)
     contexts, laws = zip(*kept_rows(inputs.numpy(), teacher_laws(model, inputs), gain), strict=True)
     rows = np.array(laws)
     rows[np.round(np.sqrt(rows) * 255) < SMALLEST_ROOT] = 0
@@ -121,7 +118,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command ``distil``."""
     parser.add_argument("target", help="the shipped transformer to distil; the folder is called TARGET-ngram")
     parser.add_argument("--output", type=Path, default=shipped.FOLDER, help="where the folder goes (default: %(default)s)")
-    parser.add_argument("--sampled", type=int, default=768, help="windows of the target's own text (default: %(default)s)")
     parser.add_argument("--gain", type=float, default=8.0, help="what a row must be worth (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="torch's threads (default: %(default)s)")
 
@@ -133,25 +129,37 @@ def run(args: argparse.Namespace) -> None:
     vocabulary = Vocabulary(target["vocabulary"]["symbols"])
     model = GPT2LMHeadModel.from_pretrained(shipped.FOLDER / args.target, dtype=torch.float32, local_files_only=True).eval()
     texts = split(book_docstrings(), BOOK_HELD_OUT)
-    training, held_out = (np.array(vocabulary.encode(text)) for text in texts)
-    arrays = distil(model, training, args.sampled, args.gain)
-    table = Distilled(arrays, vocabulary)
+    training = np.array(vocabulary.encode(texts[0]))
+    arrays = distil(model, training, args.gain)
+    print(json.dumps(export(args.output, target, model, arrays, args.gain, texts), indent=2))
+
+
+def export(
+    output: Path, target: dict[str, Any], model: GPT2LMHeadModel, arrays: dict[str, np.ndarray], gain: float,
+    texts: tuple[str, str],
+) -> dict[str, object]:  # fmt: skip
+    """Measure alpha and write the folder of a table distilled from the first of two texts, the second held out; return its card.
+
+    The files are put in place only when ``shipped.load`` accepts them.
+    """
+    vocabulary = Vocabulary(target["vocabulary"]["symbols"])
+    held_out, table = np.array(vocabulary.encode(texts[1])), Distilled(arrays, vocabulary)
     read, own = text_windows(held_out, model.config.n_positions, len(vocabulary)), sampled_windows(model, 64, seed=2)
 
-    folder = args.output / f"{args.target}-ngram"
+    folder = output / f"{target['name']}-ngram"
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     unfinished.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(unfinished / shipped.TABLE, allow_pickle=False, **arrays)
-    facts = {
+    facts: dict[str, object] = {
         "kind": "distilled n-gram",
         "name": folder.name,
-        "target": {"name": args.target, "sha256": target["sha256"][shipped.WEIGHTS]},
+        "target": {"name": target["name"], "sha256": target["sha256"][shipped.WEIGHTS]},
         "rows": len(table),
         "rows_by_context_length": np.bincount(arrays["lengths"]).tolist(),
         "entries": len(arrays["tokens"]),
         "vocabulary": card.vocabulary(vocabulary),
         "text": card.text(*texts),
-        "distilling": {"sampled_windows": args.sampled, "gain": args.gain, "longest": LONGEST, "seed": 1},
+        "distilling": {"gain": gain, "longest": LONGEST, "read_from": READ_FROM, "smallest_root": SMALLEST_ROOT},
         "alpha": {
             "held_out": round(acceptance(model, table, read[::12]), 4),
             "own_text": round(acceptance(model, table, own), 4),
@@ -166,4 +174,4 @@ def run(args: argparse.Namespace) -> None:
     for file in (shipped.TABLE, shipped.CARD):
         os.replace(unfinished / file, folder / file)
     shutil.rmtree(unfinished)
-    print(json.dumps(facts, indent=2))
+    return facts
