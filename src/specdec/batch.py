@@ -24,6 +24,8 @@ def step(decoder: Speculative, states: Sequence[State], chances: Sequence[Chance
 
     The seconds of the shared pass are divided evenly among the records.
     """
+    if len(states) != len(chances):
+        raise ValueError(f"{len(states)} texts and {len(chances)} chances: each text needs its own")
     stopped = [i for i, state in enumerate(states) if state.stop is not None]
     if stopped:
         raise ValueError(f"text {stopped[0]} has stopped ({states[stopped[0]].stop}): leave it out of the batch")
@@ -46,6 +48,8 @@ def step(decoder: Speculative, states: Sequence[State], chances: Sequence[Chance
 def generate(decoder: Speculative, prompts: Sequence[Sequence[int]], chances: Sequence[Chance]) -> list[Generation]:
     """Decode all prompts until each has stopped; a text that stops leaves the batch. ``chances``: one for each prompt."""
     check_endable(decoder)
+    if len(prompts) != len(chances):
+        raise ValueError(f"{len(prompts)} prompts and {len(chances)} chances: each text needs its own")
     states = [decoder.start(prompt) for prompt in prompts]
     records: list[list[RoundRecord]] = [[] for _ in states]
     while running := [i for i, state in enumerate(states) if state.stop is None]:

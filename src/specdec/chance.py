@@ -63,11 +63,23 @@ def _cumulative(weights: Array) -> Array:
 class Weights:
     """Weights (V,) with their running sums, checked and summed once: for a law that is drawn from again and again."""
 
+    __slots__ = ("cumulative", "values")
+
     def __init__(self, values: Array) -> None:
         cumulative = _cumulative(values)
         self.values = values
         # Bisection reads single numbers, which an array of doubles hands out faster than numpy does.
         self.cumulative: Any = cumulative if is_exact(values) else array("d", cumulative)
+
+    @classmethod
+    def of_rows(cls, laws: Array) -> "list[Weights]":
+        """Each row of laws (n, V), which ``law.to_law`` made and which are not checked again."""
+        rows = []
+        for values, cumulative in zip(laws, np.cumsum(laws, axis=-1), strict=True):
+            row = cls.__new__(cls)
+            row.values, row.cumulative = values, cumulative
+            rows.append(row)
+        return rows
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """The weights, so that numpy's functions take them as an array."""

@@ -141,8 +141,10 @@ class Stop:
     def first(self, generated: Sequence[int], new: Sequence[int]) -> tuple[int, str | None]:
         """How many of the ``new`` tokens are kept after ``generated``, and the reason if a rule cut them."""
         if not self.tokens and not self.strings:  # only the number counts
-            left = len(new) + 1 if self.length is None else self.length - len(generated)
-            return min(len(new), left), "length" if left <= len(new) else None
+            left = math.inf if self.length is None else self.length - len(generated)
+            if left <= 0:
+                raise ValueError(f"{len(generated)} tokens are generated already: the cap of {self.length} is behind them")
+            return int(min(len(new), left)), "length" if left <= len(new) else None
         text = list(generated)
         for kept, token in enumerate(new, start=1):
             text.append(token)
@@ -266,6 +268,8 @@ class Speculative:
             raise ValueError("target and draft have different vocabularies: one token id would mean two things")
         if not callable(self.gamma):
             self._check_gamma(self.gamma)
+        if self._named and hasattr(self.draft, "prepared"):  # all rows at once, shared by decoders of the same transforms
+            self._known.update(self.draft.prepared(self.transforms))
 
     def _check_gamma(self, gamma: int) -> int:
         if not isinstance(gamma, int | np.integer) or gamma < 0:

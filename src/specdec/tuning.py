@@ -50,6 +50,8 @@ def measure(decoder: Speculative, prompt: Sequence[int], rows: Sequence[int], re
 
     The numbers take turns, so that a slow moment of the machine falls on all of them alike; the first turn is not counted.
     """
+    if not rows or min(rows) < 1 or repeats < 1:
+        raise ValueError(f"rows {list(rows)} and {repeats} repeats: give numbers of at least 1")
     state, chance = decoder.start(prompt), Random(0)
     for name, model in decoder.models.items():
         if len(state.tokens) > 1:

@@ -4,13 +4,20 @@ import argparse
 import json
 import os
 from collections.abc import Callable
+from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from specdec.benchmark import machine, passes, speed
+from specdec import processes
+from specdec.benchmark import machine, passes, report, speed
+from specdec.decoding import Speculative, Stop
 from specdec.models import shipped
+from specdec.models.ngram import NGram
+from specdec.models.prompt_lookup import PromptLookup
+from specdec.models.text import BOOK_HELD_OUT, PRINTABLE, Vocabulary, book_docstrings, split
 
 GAMMAS = (3, 5, 7, 9, 11, 15)
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32)
@@ -28,10 +35,6 @@ def base(turns: int) -> dict[str, Any]:
 
 def drafts(turns: int) -> dict[str, Any]:
     """``small`` with each draft, at the γ that suits it best among a few, strict verification."""
-    from specdec.models.ngram import NGram
-    from specdec.models.prompt_lookup import PromptLookup
-    from specdec.models.text import BOOK_HELD_OUT, PRINTABLE, Vocabulary, book_docstrings, split
-
     vocabulary, target = Vocabulary(PRINTABLE), shipped.load("small")
     text = split(book_docstrings(), BOOK_HELD_OUT)[0]
     made = {
@@ -67,8 +70,17 @@ def compiled(turns: int) -> dict[str, Any]:
     return {name: compiled.compare(name, f"{name}-ngram", 7, turns) for name in ("small", "base")}
 
 
+def in_two_processes(turns: int) -> dict[str, Any]:
+    """Draft and target of ``small`` in two processes, in step and ahead, at γ = 5."""
+    target, prompts = shipped.load("small"), speed.prompts(turns)
+    alone = Speculative(target, shipped.load("small-ngram"), 5, stop=Stop(length=speed.LENGTH))
+    forms = processes.measure(alone, partial(shipped.load, "small-ngram"), prompts)
+    return {form: {kind: None if isnan(value) else value for kind, value in facts.items()} for form, facts in forms.items()}
+
+
 PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
-    "small": small, "base": base, "passes": pass_times, "drafts": drafts, "hugging face": hugging_face, "compiled": compiled,
+    "small": small, "base": base, "passes": pass_times, "drafts": drafts, "processes": in_two_processes,
+    "hugging face": hugging_face, "compiled": compiled,
 }  # fmt: skip
 NEED_TORCH = ("hugging face", "compiled")
 
@@ -91,27 +103,12 @@ def main() -> None:
                 print(f"\n{name}: left out, {missing.name} is not installed: pip install 'specdec[training]'")
                 continue
             found[name] = {"machine": machine.describe(), "turns": arguments.turns, **figures}
-            print(f"\n{name}\n{json.dumps(found[name], indent=1)}" if name not in SHOWN else SHOWN[name](found[name]))
+            print("", report.machine(found[name]), *report.tables(name, found[name]), sep="\n\n", flush=True)
             if arguments.json:
                 unfinished = arguments.json.with_suffix(".unfinished")
                 unfinished.write_text(json.dumps(found, indent=1) + "\n")
                 os.replace(unfinished, arguments.json)
 
-
-def show_speed(figures: dict[str, Any]) -> str:
-    """A comparison of rules and γ as a table."""
-    lines = [f"baseline: {figures['baseline']}, {figures['microseconds_per_token'][figures['baseline']]:.0f} µs a token"]
-    lines.append(f"{'rule':7} {'γ':>3} {'speedup':>8} {'quartiles':>12} {'tokens/round':>13} {'α':>6} {'ideal share':>12} {'bookkeeping':>12}")
-    for row in figures["rounds"]:
-        s = row["speedup"]
-        lines.append(
-            f"{row['rule']:7} {row['gamma']:3} {s['median']:8.2f} {s['low']:6.2f}–{s['high']:4.2f} {row['tokens_per_round']:13.2f}"
-            f" {row['alpha']:6.3f} {row['ideal_share']:12.3f} {row['bookkeeping']:12.3f}"
-        )
-    return "\n".join(lines)
-
-
-SHOWN = {"small": show_speed, "base": show_speed}
 
 if __name__ == "__main__":
     main()

@@ -73,12 +73,13 @@ def time_passes(model: Transformer, rows: Sequence[int], repeats: int = 40) -> d
 def table(models: dict[str, Transformer], rows: Sequence[int], repeats: int = 40) -> dict[str, Any]:
     """For each model and number of rows: microseconds, v(n), what the pass needs, and the time of a pass of tiny width.
 
-    ``calls_us`` is the time of a model of the same depth and four channels: all of numpy's calls and hardly any arithmetic.
+    ``calls_us`` is the time of a model of the same depth and heads, one channel a head: all of numpy's calls and the softmax,
+    and hardly any other arithmetic.
     """
     out = {}
     for name, model in models.items():
         timed = time_passes(model, rows, repeats)
-        calls = time_passes(random_transformer(len(model.layers), 4, 4 if model.heads >= 4 else model.heads), rows, repeats)
+        calls = time_passes(random_transformer(len(model.layers), model.heads, model.heads), rows, repeats)
         out[name] = {
             "layers": len(model.layers), "width": model.width, "parameters": parameters(model),
             "rows": [

@@ -30,10 +30,14 @@ PARTS = {
     ),
     "Yield and cost": (
         Stop("output-count", "Output count", "is it 1.96 or 1.92?", 0, 3, ("chain",)),
-        Stop("state", "State", "caches that go back", 1, 3, ("chain",)),
-        Stop("elapsed-time", "Elapsed time", "acceptance is not speed", 0, 4, ("output-count",)),
+        Stop("decode-bandwidth", "One decode step", "bytes and operations", 1, 3),
+        Stop("elapsed-time", "Elapsed time", "acceptance is not speed", 0, 4, ("output-count", "decode-bandwidth")),
+        Stop("state", "State", "caches that go back", 1, 4, ("chain",)),
     ),
-    "Labs": (Stop("char-decoder", "Character decoder", "all of it on real text", 0.5, 5, ("elapsed-time", "state")),),
+    "Labs": (
+        Stop("char-decoder", "Character decoder", "all of it on real text", 0, 5, ("elapsed-time", "state")),
+        Stop("results", "Results", "measured, on record", 1, 5, ("char-decoder",)),
+    ),
 }
 WIDTH, HEIGHT, STEP, GAP = 1.0, 0.62, 1.14, 0.38  # of a box; its distance to the next column; extra room above a part
 
@@ -70,7 +74,7 @@ def _ends(start: tuple[float, float], end: tuple[float, float]) -> tuple[tuple[f
     if y0 == y1:
         side = WIDTH if x1 > x0 else 0
         return (x0 + side, y0 + HEIGHT / 2), (x1 + WIDTH - side, y1 + HEIGHT / 2)
-    lean = 0.3 * (x1 - x0)
+    lean = (0.3 if y1 - y0 < 2 else 0.42) * (x1 - x0)  # past a row, an arrow keeps to the gap between the columns
     return (x0 + WIDTH / 2 + lean, y0 + HEIGHT), (x1 + WIDTH / 2 - lean, y1)
 
 

@@ -5,6 +5,7 @@ Each differs from the right code in one place. The verification mutants have the
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import accumulate
 from operator import mul
 from typing import Any
@@ -210,3 +211,104 @@ class CountsPastStop(Speculative):
         """The right text, the wrong count."""
         record, state = super().step(state, chance)
         return replace(record, committed=record.emitted), state
+
+
+# ---- several texts ----------------------------------------------------------------------------------------------------
+
+
+class _Replayed:
+    """Reads a tape of uniforms from its beginning, and lengthens it where it ends."""
+
+    def __init__(self, chance: Chance, tape: list[Any]) -> None:
+        self._chance, self._tape, self._read = chance, tape, 0
+
+    def uniform(self, purpose: str) -> Any:
+        if self._read == len(self._tape):
+            self._tape.append(self._chance.uniform(purpose))
+        self._read += 1
+        return self._tape[self._read - 1]
+
+    def accept(self, probability: Any, purpose: str, u: Any = None) -> bool:
+        return self._chance.accept(probability, purpose, u=self.uniform(purpose) if u is None else u)
+
+    def draw(self, weights: Any, purpose: str, u: Any = None) -> int:
+        return self._chance.draw(weights, purpose, u=self.uniform(purpose) if u is None else u)
+
+
+def one_seed_for_all(chance: Chance, number: int) -> list[Chance]:
+    """Seeds every text of a batch alike: each has the right law, but they are drawn with the same uniforms."""
+    tape: list[Any] = []
+    return [_Replayed(chance, tape) for _ in range(number)]
+
+
+class NeighboursRows:
+    """A target whose batched pass hands each text the rows of the one before it."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def append_batch(self, states: Sequence[Any], tokens: Sequence[Sequence[int]]) -> list[Array]:
+        """The right rows in the wrong order."""
+        rows = [self._model.append(state, fed) for state, fed in zip(states, tokens, strict=True)]
+        return rows[-1:] + rows[:-1]
+
+
+# ---- rounds whose length depends on their own proposals ----------------------------------------------------------------
+#
+# Ending a draft is right as long as every token that was drawn is kept: what is drawn next, or not at all, may depend on it.
+
+DOUBT = Fraction(3, 10)
+"""A proposal with a smaller q is in doubt."""
+
+
+class EndsBehindDoubt(Speculative):
+    """No mistake, though it looks like one: ends the draft behind a proposal in doubt, which it keeps."""
+
+    def propose(self, state: State, gamma: int, chance: Chance) -> tuple[list[int], Array]:
+        """Draws one proposal after the other."""
+        proposals: list[int] = []
+        q = np.empty((0, self.target.vocab_size), dtype=object if self.draft.exact else np.float64)
+        while len(proposals) < gamma and not in_doubt(proposals, q):
+            ahead = replace(state, tokens=[*state.tokens, *proposals])  # of the same caches
+            more, law = super().propose(ahead, 1, chance)
+            if not more:
+                break
+            proposals, q = proposals + more, np.concatenate([q, law])
+        return proposals, q
+
+
+class DropsDoubt(EndsBehindDoubt):
+    """Drops the proposal in doubt, as not worth a row of the target's: those that are left are no longer drawn from q."""
+
+    def propose(self, state: State, gamma: int, chance: Chance) -> tuple[list[int], Array]:
+        """The right proposals but the last, if that is in doubt."""
+        proposals, q = super().propose(state, gamma, chance)
+        kept = len(proposals) - in_doubt(proposals, q)
+        return proposals[:kept], q[:kept]
+
+
+def in_doubt(proposals: Sequence[int], q: Array) -> bool:
+    """Whether the last proposal is."""
+    return bool(proposals) and bool(q[-1][proposals[-1]] < DOUBT)
+
+
+class SilentInDoubt:
+    """No mistake either: a draft that proposes nothing where its next law has no token of at least ``sure``.
+
+    It looks at the law before anything is drawn from it.
+    """
+
+    def __init__(self, model: LanguageModel, sure: Any) -> None:
+        self._model, self._sure = model, sure
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def append(self, state: Any, tokens: Sequence[int]) -> Array:
+        """Rows without weight where the draft is not sure."""
+        scores = self._model.append(state, tokens)
+        unsure = to_law(scores).max(axis=-1) < self._sure
+        return np.where(unsure[:, None], 0 if self._model.exact else -np.inf, scores)

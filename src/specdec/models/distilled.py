@@ -6,10 +6,12 @@ always kept. Rows are stored as the square roots of their probabilities in steps
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
-from specdec.law import Array, normalise
+from specdec.chance import Weights
+from specdec.law import Array, Transforms, normalise, to_law
 from specdec.models import check_rewind, check_tokens
 from specdec.models.text import Vocabulary
 
@@ -26,14 +28,17 @@ class Distilled:
     def __init__(self, arrays: Mapping[str, Array], vocabulary: Vocabulary) -> None:
         self.vocabulary, self.vocab_size, self.start_token = vocabulary, len(vocabulary), vocabulary.start_token
         contexts, lengths, filled = arrays["contexts"].tobytes(), arrays["lengths"].tolist(), arrays["filled"]
-        if self.start_token > 255 or sum(lengths) != len(contexts) or len(lengths) != len(filled):
+        tokens, roots = arrays["tokens"], arrays["roots"]
+        together = len(lengths) == len(filled) and sum(lengths) == len(contexts) and filled.sum() == len(tokens) == len(roots)
+        if self.start_token > 255 or not together or (tokens >= self.vocab_size).any():
             raise ValueError("the table's contexts, lengths and rows do not belong together: distil the table again")
         ends = np.cumsum(lengths).tolist()
         self._rows = {contexts[end - length : end]: i for i, (end, length) in enumerate(zip(ends, lengths, strict=True))}
         if b"" not in self._rows:
             raise ValueError("the table lacks the empty context, which every text falls back to: distil the table again")
         self.longest = max(lengths)
-        self._tokens, self._roots = arrays["tokens"], arrays["roots"]
+        self._tokens, self._roots = tokens, roots
+        self._prepared = lru_cache(2)(self._prepare)
         self._begins = [0, *np.cumsum(filled, dtype=np.int64).tolist()]
 
     def __len__(self) -> int:
@@ -59,6 +64,15 @@ class Distilled:
         while recent not in rows:
             recent = recent[1:]
         return rows[recent]
+
+    def prepared(self, transforms: Transforms) -> dict[int, Weights]:
+        """The processed law of every row by its number, made once for a declared ``Transforms`` and kept for two of them."""
+        return self._prepared(transforms)
+
+    def _prepare(self, transforms: Transforms) -> dict[int, Weights]:
+        laws = np.full((len(self), self.vocab_size), FLOOR)
+        laws[np.repeat(np.arange(len(self)), np.diff(self._begins)), self._tokens] += (self._roots / 255) ** 2
+        return dict(enumerate(Weights.of_rows(to_law(transforms.scores(np.log(normalise(laws)))))))
 
     def row(self, number: int) -> Array:
         """Log probabilities (V,) of a row."""

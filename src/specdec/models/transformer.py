@@ -216,10 +216,8 @@ class Transformer:
     def _attend(self, keys: Array, values: Array, qkv: Array, begin: int, end: int, out: Array) -> None:
         """Attention of the positions ``begin`` to ``end`` of one text: caches their keys and values, writes into ``out``."""
         n, heads = end - begin, self.heads
-        q, keys[:, :, begin:end], values[:, begin:end, :-1] = (
-            part.transpose(order)
-            for part, order in zip(qkv.reshape(n, 3, heads, -1).swapaxes(0, 1), ((1, 0, 2), (1, 2, 0), (1, 0, 2)), strict=True)
-        )
+        q, k, v = qkv.reshape(n, 3, heads, -1).transpose(1, 2, 0, 3)
+        keys[:, :, begin:end], values[:, begin:end, :-1] = k.swapaxes(1, 2), v
         a = np.matmul(q, keys[:, :, :end])
         a += self._mask[begin:end, :end]
         a -= np.maximum.reduce(a, -1, keepdims=True)

@@ -34,7 +34,7 @@ def text_windows(tokens: np.ndarray, context: int, start_token: int) -> torch.Te
     return windows(tokens, starts, context, start_token)[0]
 
 
-def sampled_windows(model: GPT2LMHeadModel, number: int, batch: int = 64, seed: int = 1) -> torch.Tensor:
+def sampled_windows(model: GPT2LMHeadModel, number: int, seed: int, batch: int = 64) -> torch.Tensor:
     """``number`` windows (number, context) of the teacher's own text at temperature 1, each from the start token."""
     torch.manual_seed(seed)
     context, start_token = model.config.n_positions, model.config.bos_token_id
@@ -60,7 +60,8 @@ def mean_laws(inputs: np.ndarray, laws: np.ndarray, length: int, least: float) -
     flat = laws.reshape(-1, laws.shape[-1])
     if length == 0:
         return np.empty((1, 0), np.uint8), np.array([len(flat)]), flat.mean(0, dtype=np.float64)[None]
-    views = np.lib.stride_tricks.sliding_window_view(inputs, length, axis=1)[:, READ_FROM - length + 1 :]
+    unsigned = inputs.astype(np.uint64)  # with signed ones numpy would multiply floats, which hold six tokens only
+    views = np.lib.stride_tricks.sliding_window_view(unsigned, length, axis=1)[:, READ_FROM - length + 1 :]
     codes = views @ 256 ** np.arange(length, dtype=np.uint64)[::-1]
     _, first, group, counts = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)
     frequent = np.flatnonzero(counts >= least)
