@@ -30,11 +30,7 @@ CLOSE = 1e-4
 """The largest distance, in TV, that kernels may put between two rows of one context; below it, two logits are a near-tie."""
 
 
-@cache
-def load(name):
-    if name not in shipped.names():
-        pytest.skip(f"{name} is not shipped yet")
-    return shipped.load(name)
+load = cache(shipped.load)
 
 
 @cache

@@ -54,7 +54,14 @@ def test_a_shipped_model_is_found_by_its_name(folder, monkeypatch):
     assert shipped.load("model").width == 16
 
 
-@pytest.mark.parametrize("name", shipped.names())
+SHIPPED = ["base", "base-ngram", "draft", "small", "small-ngram"]
+
+
+def test_what_is_shipped():
+    assert shipped.names() == SHIPPED
+
+
+@pytest.mark.parametrize("name", SHIPPED)
 def test_what_the_package_ships_is_whole(name):
     facts = shipped.card(name)
     assert facts["name"] == name
@@ -65,6 +72,11 @@ def test_what_the_package_ships_is_whole(name):
         assert rows.shape == (19, 96) and np.isfinite(rows).all()
         bits = facts["bits_per_character"]
         assert bits["held_out_late"] < bits["held_out"] < np.log2(96) / 2
+    else:
+        target = shipped.card(facts["target"]["name"])
+        assert facts["target"]["sha256"] == target["sha256"]["model.safetensors"], "distilled from another file: distil it again"
+        assert len(shipped.load(name)) == facts["rows"] == sum(facts["rows_by_context_length"])
+        assert 0.5 < facts["alpha"]["own_text"] < 1
 
 
 # ---- what is refused -----------------------------------------------------------------------------------------------

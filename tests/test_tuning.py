@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from specdec import tuning
 from specdec.accounting import speedup
 from specdec.chance import Random
 from specdec.conformance import mutants
@@ -287,3 +288,13 @@ def proposed(decoder):
         state = decoder.start([seed % 3])
         numbers.add(decoder.step(state, Random(seed))[0].gamma)
     return numbers
+
+
+def test_tuned_takes_the_gamma_of_the_measured_costs_and_the_pilot(monkeypatch):
+    target, draft = (Table(model.rows.astype(float)) for model in abc_machine.forgetful())
+    decoder = Speculative(target, draft, 1, verify=block.verify)
+    asked = []
+    monkeypatch.setattr(tuning, "measure", lambda _decoder, _prompt, rows: asked.append(list(rows)) or COSTS)
+    monkeypatch.setattr(tuning, "pilot_alpha", lambda *_: 0.9)
+    assert tuning.tuned(decoder, (A,), Random(0), largest=3) == replace(decoder, gamma=2)  # as by hand above
+    assert asked == [[1, 2, 3, 4]]

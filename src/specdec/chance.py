@@ -4,8 +4,6 @@
 every branch and returns its exact law. The idea of effect handlers is from probabilistic languages (Pyro's minipyro).
 """
 
-from array import array
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
@@ -54,8 +52,8 @@ def _cumulative(weights: Array) -> Array:
     """Running sums; Fractions where the weights are exact, so that integers divide exactly later."""
     if weights.ndim != 1 or len(weights) == 0:
         raise ValueError(f"weights have shape {weights.shape}: a draw needs one row (V,) with V >= 1")
-    cumulative = np.cumsum(weights * Fraction(1) if is_exact(weights) else weights)
-    if not 0 < cumulative[-1] < np.inf or weights.min() < 0:
+    cumulative = (weights * Fraction(1) if is_exact(weights) else weights).cumsum()
+    if not 0 < cumulative[-1] < np.inf or weights.min() < 0:  # written so that NaN is bad
         raise ValueError(f"weights {weights} must be non-negative, finite and not all zero")
     return cumulative
 
@@ -66,10 +64,7 @@ class Weights:
     __slots__ = ("cumulative", "values")
 
     def __init__(self, values: Array) -> None:
-        cumulative = _cumulative(values)
-        self.values = values
-        # Bisection reads single numbers, which an array of doubles hands out faster than numpy does.
-        self.cumulative: Any = cumulative if is_exact(values) else array("d", cumulative)
+        self.values, self.cumulative = values, _cumulative(values)
 
     @classmethod
     def of_rows(cls, laws: Array) -> "list[Weights]":
@@ -100,7 +95,7 @@ def inverse_transform(weights: Array | Weights, u: Any) -> int:
     cumulative = weights.cumulative if isinstance(weights, Weights) else _cumulative(weights)
     weights = _values(weights)
     if isinstance(u, float) and not is_exact(weights):
-        index = bisect_right(cumulative, u * cumulative[-1])
+        index = int(cumulative.searchsorted(u * cumulative[-1], "right"))
         found = index < len(weights)
         return index if found else int(np.flatnonzero(weights)[-1])
     positive = np.flatnonzero(weights)

@@ -89,6 +89,12 @@ def pilot_alpha(decoder: Speculative, prompt: Sequence[int], chance: Chance, len
     return accepted / verified
 
 
+def tuned(decoder: Speculative, prompt: Sequence[int], chance: Chance, largest: int = 12) -> Speculative:
+    """The decoder with the γ up to ``largest`` that the formula prefers, given costs and alpha measured here and now."""
+    costs = measure(decoder, prompt, range(1, largest + 2))
+    return replace(decoder, gamma=costs.best_gamma(pilot_alpha(decoder, prompt, chance))[0])
+
+
 @dataclass(frozen=True)
 class Adaptive:
     """The next round's γ from the last round: ``up`` more if all was accepted, one fewer if not, from ``least`` to ``most``.
