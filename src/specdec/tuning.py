@@ -1,5 +1,6 @@
 """γ from measurements at start-up, and γ that adapts while decoding: both look only at what is already verified."""
 
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +49,9 @@ class Costs:
 def measure(decoder: Speculative, prompt: Sequence[int], rows: Sequence[int], repeats: int = REPEATS) -> Costs:
     """Time target passes over each number of ``rows`` after ``prompt``, and as many draft steps as the largest round has.
 
-    The numbers take turns, so that a slow moment of the machine falls on all of them alike; the first turn is not counted.
+    The numbers take turns in an order of chance, so that a slow moment of the machine falls on all of them alike; each is called
+    twice and the second call counts, as in a text, where a pass finds the processor as a pass of its kind left it. The first
+    turn does not count.
     """
     if not rows or min(rows) < 1 or repeats < 1:
         raise ValueError(f"rows {list(rows)} and {repeats} repeats: give numbers of at least 1")
@@ -71,10 +74,13 @@ def measure(decoder: Speculative, prompt: Sequence[int], rows: Sequence[int], re
     calls: dict[Any, Callable[[], None]] = {number: partial(target_pass, number) for number in sorted({1, *rows})}
     calls["draft"] = draft_steps
     seconds: dict[Any, list[float]] = {name: [] for name in calls}
+    order, shuffler = list(calls), random.Random(0)
     for _ in range(repeats + 1):
-        for name, call in calls.items():
+        shuffler.shuffle(order)
+        for name in order:
+            calls[name]()
             begin = time.perf_counter()
-            call()
+            calls[name]()
             seconds[name].append(time.perf_counter() - begin)
     medians = {name: median(times[1:]) for name, times in seconds.items()}
     return Costs({name: value for name, value in medians.items() if name != "draft"}, medians["draft"] / steps)

@@ -1,5 +1,6 @@
 """One target pass over n positions: its time, the operations and bytes that it needs, and what calls alone cost."""
 
+import random
 import time
 from collections.abc import Sequence
 from statistics import median
@@ -56,18 +57,22 @@ def needs(model: Transformer, rows: int, held: int = HELD) -> dict[str, int]:
 
 
 def time_passes(model: Transformer, rows: Sequence[int], repeats: int = 40) -> dict[int, float]:
-    """Median seconds of a pass over each number of rows, in turns, behind HELD cached tokens."""
+    """Median seconds of a pass over each number of rows behind HELD cached tokens: turns as in ``tuning.measure``."""
     state = model.start()
     tokens = np.random.default_rng(0).integers(0, model.vocab_size, HELD + max(rows)).tolist()
     model.append(state, tokens[:HELD])
     seconds: dict[int, list[float]] = {number: [] for number in rows}
-    for _ in range(repeats + 2):
-        for number in rows:
-            begin = time.perf_counter()
-            model.append(state, tokens[HELD : HELD + number])
-            seconds[number].append(time.perf_counter() - begin)
-            model.rewind(state, HELD)
-    return {number: median(times[2:]) for number, times in seconds.items()}
+    order, shuffler = list(rows), random.Random(0)
+    for _ in range(repeats + 1):
+        shuffler.shuffle(order)
+        for number in order:
+            for _ in range(2):  # the second counts
+                begin = time.perf_counter()
+                model.append(state, tokens[HELD : HELD + number])
+                took = time.perf_counter() - begin
+                model.rewind(state, HELD)
+            seconds[number].append(took)
+    return {number: median(times[1:]) for number, times in seconds.items()}
 
 
 def table(models: dict[str, Transformer], rows: Sequence[int], repeats: int = 40) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ PROMPT, LENGTH = 32, 192
 """Characters of a prompt, and committed tokens of a text: together they fit a window of 256 with γ up to 31."""
 
 
+@cache
 def prompts(number: int = 8) -> list[list[int]]:
     """Prompts of PROMPT tokens from the held-out text, spread evenly, each from the beginning of a line."""
     text = split(book_docstrings(), BOOK_HELD_OUT)[1]
