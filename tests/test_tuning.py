@@ -106,7 +106,7 @@ def test_measured_costs_are_the_models_and_one_slow_pass_does_not_count(monkeypa
     assert costs == Costs({1: 3.0, 2: 4.0, 4: 6.0}, draft_step=0.5)
     # Every pass began where the first one did, at the pending token: nothing that it fed was left to the next.
     assert slow.lengths <= {0, len(prompt)} and max(quick.lengths) <= len(prompt) + 2
-    turns = 2 * 6  # of each two calls the second counts
+    turns = tuning.WARM * 6
     assert (slow.calls, quick.calls) == (3 * turns + bool(prompt), 3 * turns + bool(prompt))
 
 

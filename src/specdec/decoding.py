@@ -15,7 +15,7 @@ import numpy as np
 from specdec.chance import Chance, Weights, law_of_process
 from specdec.law import Array, Transforms, has_weight, to_law
 from specdec.models import LanguageModel, check_tokens
-from specdec.verification import Round, Verify, strict
+from specdec.verification import Round, Verify, block, strict
 
 # ---- the ledger ---------------------------------------------------------------------------------------------------
 
@@ -206,6 +206,9 @@ class Decoder(Protocol):
 
 Gamma = int | Callable[[State], int]
 
+DECIDE: dict[Verify, Verify] = {strict.verify: strict.decide, block.verify: block.decide}
+"""What a decoder calls in place of a rule that would check again what the decoder has just made."""
+
 LAWS_KEPT = 2**14
 """How many draft laws a decoder keeps by name, about 2 kB each."""
 
@@ -310,7 +313,7 @@ class Speculative:
         """A round from its target pass on, which gave ``rows`` for the pending tokens and the proposals."""
         p = self.transforms.laws(rows[-len(proposals) - 1 :], _prefix(self.transforms, state), proposals)
         clock.lap("verifying")
-        round_ = self.verify(p, q, proposals, chance)
+        round_ = self._decide(p, q, proposals, chance)
         clock.lap("choosing")
         return _commit(state, self.models, len(proposals), round_, self.stop, clock)
 
@@ -338,6 +341,11 @@ class Speculative:
             proposals += feed
         dtype = object if self.draft.exact else np.float64
         return proposals, np.array(laws, dtype=dtype).reshape(len(laws), self.target.vocab_size)
+
+    @property
+    def _decide(self) -> Verify:
+        """The rule without its checks, where this very class made p and q: laws, by ``to_law``, with proposals drawn from q."""
+        return DECIDE.get(self.verify, self.verify) if type(self) is Speculative else self.verify
 
     @property
     def _named(self) -> bool:

@@ -13,8 +13,8 @@ from specdec.chance import Chance, Random
 from specdec.decoding import Speculative, State, Stop, generate
 from specdec.verification import strict
 
-REPEATS = 15
-"""Timed calls a figure; the median counts."""
+REPEATS, WARM = 15, 4
+"""Turns a figure, whose median counts; calls a turn, whose last one counts."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Costs:
 def measure(decoder: Speculative, prompt: Sequence[int], rows: Sequence[int], repeats: int = REPEATS) -> Costs:
     """Time target passes over each number of ``rows`` after ``prompt``, and as many draft steps as the largest round has.
 
-    The numbers take turns in an order of chance, so that a slow moment of the machine falls on all of them alike; each is called
-    twice and the second call counts, as in a text, where a pass finds the processor as a pass of its kind left it. The first
-    turn does not count.
+    The numbers take turns in an order of chance, so that a slow moment of the machine falls on all of them alike; of WARM calls
+    in a row the last counts, as in a text, where a pass finds the processor as passes of its kind left it. The first turn does
+    not count.
     """
     if not rows or min(rows) < 1 or repeats < 1:
         raise ValueError(f"rows {list(rows)} and {repeats} repeats: give numbers of at least 1")
@@ -78,10 +78,11 @@ def measure(decoder: Speculative, prompt: Sequence[int], rows: Sequence[int], re
     for _ in range(repeats + 1):
         shuffler.shuffle(order)
         for name in order:
-            calls[name]()
-            begin = time.perf_counter()
-            calls[name]()
-            seconds[name].append(time.perf_counter() - begin)
+            for _ in range(WARM):
+                begin = time.perf_counter()
+                calls[name]()
+                took = time.perf_counter() - begin
+            seconds[name].append(took)
     medians = {name: median(times[1:]) for name, times in seconds.items()}
     return Costs({name: value for name, value in medians.items() if name != "draft"}, medians["draft"] / steps)
 

@@ -24,7 +24,7 @@ Step = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 def step_function(model: Transformer) -> Step:
-    """``step(token, place, keys, values) -> logits`` on our folded matrices; caches (layers, heads, window, depth)."""
+    """``step(token (1,), place (1,), keys, values) -> logits`` on our folded matrices; caches (layers, heads, window, depth)."""
     layers = [tuple(torch.from_numpy(matrix) for matrix in layer) for layer in model.layers]
     tokens, places, unembed = (torch.from_numpy(a) for a in (model._tokens, model._places, model._out))
     heads, epsilon, positions = model.heads, float(model._epsilon), torch.arange(model.window)
@@ -33,12 +33,12 @@ def step_function(model: Transformer) -> Step:
         return x * torch.rsqrt((x * x).sum() + epsilon)
 
     def step(token: Tensor, place: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        x = tokens[token] + places[place]
+        x = (tokens.index_select(0, token) + places.index_select(0, place))[0]
         visible = (positions <= place)[None, None]
         for layer, (qkv, out, up, down) in enumerate(layers):
             q, k, v = (norm(x) @ qkv[:-1] + qkv[-1]).view(3, heads, 1, -1)
-            keys[layer].index_copy_(1, place[None], k)
-            values[layer].index_copy_(1, place[None], v)
+            keys[layer].index_copy_(1, place, k)
+            values[layer].index_copy_(1, place, v)
             mixed = functional.scaled_dot_product_attention(q, keys[layer], values[layer], visible, scale=1.0)
             x = x + mixed.reshape(-1) @ out[:-1] + out[-1]
             x = x + torch.relu(norm(x) @ up[:-1] + up[-1]) @ down[:-1] + down[-1]
@@ -54,7 +54,7 @@ def loop(step: Step, model: Transformer, prompt: list[int], length: int) -> list
     text = [model.start_token, *prompt]
     with torch.inference_mode():
         for place in range(len(prompt) + length):
-            logits = step(torch.tensor(text[place]), torch.tensor(place), keys, values)
+            logits = step(torch.tensor([text[place]]), torch.tensor([place]), keys, values)
             if place >= len(prompt):
                 text.append(int(torch.multinomial(torch.softmax(logits, -1), 1)))
     return text[1 + len(prompt) :]

@@ -46,8 +46,8 @@ def compare(target_name: str, draft_name: str, turns: int) -> dict[str, Any]:
             "ours plain": lambda turn: len(
                 plain_loop(target, starts[turn % len(starts)], LENGTH, np.random.default_rng(turn))
             ),
-            "ours speculative": lambda turn: len(generate(decoder, starts[turn % len(starts)], Random(turn)).tokens),
             "theirs plain": hugging_face,
+            "ours speculative": lambda turn: len(generate(decoder, starts[turn % len(starts)], Random(turn)).tokens),
             "theirs assisted": lambda turn: hugging_face(turn, assistant_model=assistant),
         },
         turns,

@@ -11,6 +11,7 @@ import numpy as np
 from specdec.law import Array
 from specdec.models.text import PRINTABLE, Vocabulary
 from specdec.models.transformer import Transformer
+from specdec.tuning import WARM
 
 HELD = 128
 """Tokens in the cache when a pass begins."""
@@ -66,7 +67,7 @@ def time_passes(model: Transformer, rows: Sequence[int], repeats: int = 40) -> d
     for _ in range(repeats + 1):
         shuffler.shuffle(order)
         for number in order:
-            for _ in range(2):  # the second counts
+            for _ in range(WARM):
                 begin = time.perf_counter()
                 model.append(state, tokens[HELD : HELD + number])
                 took = time.perf_counter() - begin

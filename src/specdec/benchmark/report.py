@@ -38,12 +38,24 @@ def machine(figures: dict[str, Any]) -> Columns:
     return Columns("Measured on", ("what", "value"), rows)
 
 
+def units(figures: dict[str, Any], gamma: int) -> tuple[float, float]:
+    """(c, v(γ+1)) of a target's part, in units of the baseline's time a token."""
+    costs, token = figures["costs"], figures["microseconds_per_token"][figures["baseline"]]
+    return costs["draft_step_us"] / token, costs["pass_us"][str(gamma + 1)] / token
+
+
+def predicted(figures: dict[str, Any], row: dict[str, Any]) -> float:
+    """E[K] / (γc + v(γ+1)) from measured figures."""
+    c, v = units(figures, row["gamma"])
+    return float(row["tokens_per_round"] / (row["gamma"] * c + v))
+
+
 def speed(name: str, figures: dict[str, Any]) -> Iterator[Columns]:
     """The two tables of a target: speed, and counts."""
     per_token = figures["microseconds_per_token"]
     plain = ", ".join(f"{arm} {per_token[arm]:.0f}" for arm in ("plain loop", "autoregressive") if arm in per_token)
     rows = [
-        (row["rule"], row["gamma"], ratio(row["speedup"]), f"{row['predicted_speedup']:.2f}", f"{row['ideal_share']:.3f}",
+        (row["rule"], row["gamma"], ratio(row["speedup"]), f"{predicted(figures, row):.2f}", f"{row['ideal_share']:.3f}",
          f"{row['bookkeeping']:.3f}", f"{row['ledger_share']:.3f}")
         for row in figures["rounds"]
     ]  # fmt: skip

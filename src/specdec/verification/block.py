@@ -27,6 +27,13 @@ def verify(
     ``strict.verify``.
     """
     check_round(target, draft, proposals)
+    return decide(target, draft, proposals, chance)
+
+
+def decide(
+    target: Array, draft: Array, proposals: Sequence[int], chance: Chance
+) -> Round:
+    """The rule itself, for rows and proposals that are known to be right."""
     r = ratios(target, draft, proposals)
     h = acceptances(target, draft, r)
     kept = len(proposals)

@@ -20,6 +20,13 @@ def verify(
     raise ``ValueError``.
     """
     check_round(target, draft, proposals)
+    return decide(target, draft, proposals, chance)
+
+
+def decide(
+    target: Array, draft: Array, proposals: Sequence[int], chance: Chance
+) -> Round:
+    """The rule itself, for rows and proposals that are known to be right."""
     for i, token in enumerate(proposals):
         p, q = target[i], draft[i]
         if not chance.accept(acceptance(p, q, token), "accept"):
