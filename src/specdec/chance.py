@@ -70,7 +70,7 @@ class Weights:
     def of_rows(cls, laws: Array) -> "list[Weights]":
         """Each row of laws (n, V), which ``law.to_law`` made and which are not checked again."""
         rows = []
-        for values, cumulative in zip(laws, np.cumsum(laws, axis=-1), strict=True):
+        for values, cumulative in zip(laws, laws.cumsum(axis=-1), strict=True):
             row = cls.__new__(cls)
             row.values, row.cumulative = values, cumulative
             rows.append(row)

@@ -538,9 +538,13 @@ def _rewind(state: State, models: dict[str, LanguageModel]) -> None:
 
 def _draft_law(transforms: Transforms, scores: Array, prefix: Sequence[int]) -> Weights | None:
     """q from one row of the draft's scores, or None if the draft or a transform leaves nothing to propose."""
-    if has_weight(scores):
+    if not has_weight(scores):
+        return None
+    if transforms.steps:
         scores = transforms.scores(scores, prefix)
-    return Weights(to_law(scores)) if has_weight(scores) else None
+        if not has_weight(scores):
+            return None
+    return Weights.of_rows(to_law(scores)[None])[0]
 
 
 def _check_running(state: State) -> None:

@@ -80,7 +80,12 @@ class Transformer:
 
     def append(self, state: Cache, tokens: Sequence[int]) -> Array:
         """Logits (n, V) after each token."""
-        return self.append_batch([state], [tokens])[0]
+        self._check(state, tokens)
+        if not self._fits(state, len(tokens)):
+            return self._across(state, tokens)
+        state.tokens += tokens
+        rows = self._one(state, tokens[0])[None] if len(tokens) == 1 else self._many([state], [tokens])
+        return rows.astype(np.float64)
 
     def rewind(self, state: Cache, length: int) -> None:
         """Forget what lies beyond ``length``; nothing is computed, unless that lies in an earlier window."""
@@ -111,9 +116,6 @@ class Transformer:
         """``append`` for several states in one pass: logits (n_i, V) for each, whatever their lengths."""
         for state, fed in zip(states, tokens, strict=True):
             self._check(state, fed)
-        if len(states) == 1 and len(tokens[0]) == 1 and self._fits(states[0], 1):
-            states[0].tokens += tokens[0]
-            return [self._one(states[0], tokens[0][0])[None].astype(np.float64)]
         if all(self._fits(state, len(fed)) for state, fed in zip(states, tokens, strict=True)):
             for state, fed in zip(states, tokens, strict=True):
                 state.tokens += fed
@@ -130,9 +132,12 @@ class Transformer:
             )
 
     def _fits(self, state: Cache, number: int) -> bool:
-        """Whether the next tokens lie in the window that the cache is of, and all before them are cached."""
-        reached = state.first + state.cached == len(state)
-        return reached and state.first == self.window_start(len(state) + 1) == self.window_start(len(state) + number)
+        """Whether the next tokens lie in the window that the cache is of, and all before them are cached.
+
+        The same as ``window_start`` of all their lengths being ``first``, without its arithmetic.
+        """
+        inside = state.first + state.cached == len(state.tokens) and state.cached + number <= self.window
+        return inside and (state.first == 0 or state.cached >= self.window // 2)
 
     def _across(self, state: Cache, tokens: Sequence[int]) -> Array:
         """Rows for tokens that begin a new window, or cross into one: each window's part is computed with its own start."""
