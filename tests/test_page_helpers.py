@@ -4,12 +4,19 @@ import re
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 from bs4 import BeautifulSoup
 
 from specdec.book.map_picture import PARTS
+from specdec.book.pooled import Pooled
 from specdec.book.tables import table
-from specdec.book.text_view import MarkedText
+from specdec.book.text_view import MarkedText, SideBySide, marked
+from specdec.decoding import Generation, Ledger, RoundRecord
+from specdec.models import abc_machine
+from specdec.models.table import Table
+from specdec.models.text import Vocabulary
+from specdec.verification import Round
 
 
 def test_a_table_prints_fractions_exactly_and_floats_to_four_digits():
@@ -47,6 +54,29 @@ def test_marked_text_reads_without_its_marks():
 def test_marked_text_needs_an_origin_for_each_character():
     with pytest.raises(ValueError, match="2 characters with 1 origins"):
         MarkedText("ab", ["accepted"])
+
+
+def test_plain_text_has_no_signs_and_columns_keep_their_titles():
+    ledger = Ledger([RoundRecord(0, Round((0,), ("bonus",)), 1)])
+    plain = marked(Generation((0,), ("bonus",), ledger), Vocabulary("ab"), "b")
+    assert plain.origins == ("prompt", "drawn") and repr(plain) == "ba"
+    page = BeautifulSoup(SideBySide({"one <": plain, "two": plain})._repr_html_(), "html.parser")
+    assert [title.text for title in page.select("strong")] == ["one <", "two"]
+    assert not page.details and len(page.select("figure")) == 2
+
+
+def test_pooled_drafts_are_pooled_row_by_row_and_go_back_together():
+    one, other = (Table(model.rows.astype(float)) for model in abc_machine.remembering())
+    pooled = Pooled(lambda a, b: (a + b) / 2, one, other)
+    state = pooled.start()
+    rows = pooled.append(state, [3, 0, 1])
+    with np.errstate(divide="ignore"):
+        means = (np.log(one.rows[[3, 0, 1]]) + np.log(other.rows[[3, 0, 1]])) / 2
+    assert np.allclose(rows, means)
+    copy, key = pooled.copy(state), pooled.key(state)
+    pooled.rewind(state, 1)
+    assert len(state) == 1 and len(copy) == 3 and pooled.key(copy) == key != pooled.key(state)
+    assert np.array_equal(pooled.append(state, [0, 1]), rows[1:])
 
 
 def test_the_map_shows_every_lesson_of_the_table_of_contents():
