@@ -66,7 +66,7 @@ def speed(name: str, figures: dict[str, Any]) -> Iterator[Columns]:
     counts = [
         (row["rule"], row["gamma"], f"{row['tokens_per_round']:.3f}", f"{row['iid_prediction']:.3f}",
          f"{row['sum_of_positions']:.3f}", f"{row['alpha']:.3f}", f"{row['wasted_rows']:.3f}",
-         " ".join("–" if a is None else f"{a:.2f}" for a in row["acceptance_by_position"]))
+         "\u00a0".join("–" if a is None else f"{a:.2f}" for a in row["acceptance_by_position"]))
         for row in figures["rounds"]
     ]  # fmt: skip
     header = (
@@ -100,6 +100,13 @@ def drafts(name: str, figures: dict[str, Any]) -> Iterator[Columns]:
     yield Columns("Drafts for small, strict verification", header, rows)
 
 
+COMPARED = {
+    "plain": "plain, ours over theirs", "speculative": "speculative, ours over theirs",
+    "their_assisted_over_their_plain": "theirs, assisted over plain",
+}  # fmt: skip
+"""What the keys of a comparison mean."""
+
+
 def ratios(name: str, figures: dict[str, Any]) -> Iterator[Columns]:
     """A comparison of a few arms: times, and ratios."""
     inner = {name: figures} if "microseconds_per_token" in figures else figures
@@ -107,7 +114,8 @@ def ratios(name: str, figures: dict[str, Any]) -> Iterator[Columns]:
         if part in ("machine", "turns"):
             continue
         times = [(arm, f"{value:.0f}", "") for arm, value in facts["microseconds_per_token"].items()]
-        compared = [(key, "", ratio(value)) for key, value in facts.items() if isinstance(value, dict) and "median" in value]
+        medians = {key: value for key, value in facts.items() if isinstance(value, dict) and "median" in value}
+        compared = [(COMPARED.get(key, key), "", ratio(value)) for key, value in medians.items()]
         header = ("what", "µs a token", "ratio: median (quartiles)")
         title = f"{name} at γ = {facts['gamma']}" if part == name else f"{name}, {part} at γ = {facts['gamma']}"
         yield Columns(title, header, times + compared)
