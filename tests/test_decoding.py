@@ -834,3 +834,26 @@ def test_law_of_text_refuses_a_negative_length():
     target, draft = abc_machine.remembering()
     with pytest.raises(ValueError, match="length is -1"):
         law_of_text(Speculative(target, draft, 2), length=-1)
+
+
+class Returns(Table):
+    """A table whose rows are replaced on their way out."""
+
+    change = staticmethod(lambda rows: rows)
+
+    def append(self, state, tokens):
+        return self.change(super().append(state, tokens))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[:1], r"shape \(1, 3\): rows \(n, 3\) are needed, n >= 3"),
+        (lambda rows: rows.astype(float), "gave dtype float64"),
+    ],
+)
+def test_a_target_with_too_few_rows_or_rows_of_the_other_kind_is_refused(change, message):
+    target = Returns(abc_machine.remembering()[0].rows)
+    target.change = change
+    with pytest.raises(ValueError, match=message):
+        generate(Speculative(target, abc_machine.remembering()[1], 2, stop=Stop(length=4)), (), Random(0))

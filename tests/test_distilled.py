@@ -2,12 +2,14 @@
 
 import json
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import tiny
-from specdec.law import total_variation
+from specdec.decoding import Speculative, Stop
+from specdec.law import Transforms, total_variation
 from specdec.models import shipped
 from specdec.models.distilled import FLOOR, Distilled, pack
 from specdec.models.text import Vocabulary
@@ -337,3 +339,28 @@ def test_the_command_distils_a_tiny_target(distil, tmp_path, monkeypatch):
         assert arrays["roots"].min() >= distil.SMALLEST_ROOT  # smaller entries are left to the floor
     # The last token tells much of a tiny random network's next law: far better than the mean law alone.
     assert 0.3 < card["alpha"]["held_out"] <= 1 and 0.3 < card["alpha"]["own_text"] <= 1
+
+
+@dataclass(frozen=True)
+class Abstains:
+    """Takes every token away from rows that favour token 1."""
+
+    prefix_free = True
+
+    def __call__(self, scores, prefix):
+        return np.where((scores.argmax(axis=-1) == 1)[..., None], -np.inf, scores)
+
+
+def test_a_transform_that_leaves_some_rows_without_a_token_makes_them_propose_nothing(table):
+    known = table.prepared(Transforms((Abstains(),)))
+    for number in range(len(table)):
+        favours = int(table.row(number).argmax())
+        assert (known[number] is None) == (favours == 1)
+    assert any(law is None for law in known.values()) and any(law is not None for law in known.values())
+
+
+def test_a_step_that_cannot_be_a_key_is_used_all_the_same(table):
+    step = Abstains()
+    unhashable = type("Unhashable", (), {"prefix_free": True, "__call__": lambda _, *a: step(*a), "__hash__": None})()
+    decoder = Speculative(table, table, 2, Transforms((unhashable,)), Stop(length=4))
+    assert not decoder._known

@@ -1,6 +1,7 @@
 """Shipped models: what is whole loads, and every fault in a file is refused by name before anything is computed."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -225,3 +226,9 @@ def test_a_missing_and_an_added_tensor(tmp_path):
 )
 def test_a_tensor_of_another_shape_or_type(tmp_path, name, values, fault):
     refused(tiny.write(tmp_path / "model", with_weight(name, values)), "model.safetensors", f"{name} {fault}")
+
+
+def test_a_relative_folder_is_one_of_the_working_directory(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    assert shipped.card(Path(folder.name)) == shipped.card(folder)
+    assert shipped.load(Path(folder.name)).window == shipped.load(folder).window

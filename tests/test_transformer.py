@@ -284,3 +284,13 @@ def test_one_text_too_long_leaves_the_whole_batch_as_it_was(model):
     with pytest.raises(ValueError, match="24 tokens and 1 more"):
         model.append_batch(states, [TEXT[:3], [0]])
     assert [model.key(state) for state in states] == keys
+
+
+@pytest.mark.parametrize("window", [1, 5])
+def test_a_window_that_cannot_be_halved_does_not_slide(window):
+    weights = dict(tiny.random_weights())
+    weights["wpe.weight"] = weights["wpe.weight"][:window]
+
+    Transformer(weights, tiny.HEADS, tiny.VOCABULARY)
+    with pytest.raises(ValueError, match=f"a window of {window} tokens can't slide by half"):
+        Transformer(weights, tiny.HEADS, tiny.VOCABULARY, slides=True)

@@ -170,7 +170,8 @@ def scheduled(rule, *history):
         (((12, 12),), 12),
         (((12, 11),), 11),
         (((4, 0), (7, 7)), 9),  # the last round counts, no other
-        (((0, 0),), 2),  # nothing was proposed and nothing rejected
+        (((0, 0),), 4),  # nothing was proposed, so nothing was learnt
+        (((7, 7), (0, 0)), 9),
     ],
 )
 def test_the_schedule_by_hand(history, gamma):

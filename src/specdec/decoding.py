@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from specdec.chance import Chance, Weights, law_of_process
-from specdec.law import Array, Transforms, has_weight, to_law
+from specdec.law import Array, Transforms, has_weight, is_exact, to_law
 from specdec.models import LanguageModel, check_tokens
 from specdec.verification import Round, Verify, block, strict
 
@@ -206,11 +206,11 @@ class Decoder(Protocol):
 
 Gamma = int | Callable[[State], int]
 
-DECIDE: dict[Verify, Verify] = {strict.verify: strict.decide, block.verify: block.decide}
-"""What a decoder calls in place of a rule that would check again what the decoder has just made."""
+DECIDE: tuple[tuple[Verify, Verify], ...] = ((strict.verify, strict.decide), (block.verify, block.decide))
+"""(rule, what a decoder calls in its place, without checking again what the decoder has just made)."""
 
 LAWS_KEPT = 2**14
-"""How many draft laws a decoder keeps by name, about 2 kB each."""
+"""How many draft laws a decoder keeps by name, about 2 kB each; those that a draft prepares itself are not counted."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class Speculative:
             raise ValueError("target and draft have different vocabularies: one token id would mean two things")
         if not callable(self.gamma):
             self._check_gamma(self.gamma)
-        if self._named and hasattr(self.draft, "prepared"):  # all rows at once, shared by decoders of the same transforms
+        if self._named and hasattr(self.draft, "prepared") and _hashable(self.transforms):  # all rows at once, for all decoders
             self._known.update(self.draft.prepared(self.transforms))
 
     def _check_gamma(self, gamma: int) -> int:
@@ -311,6 +311,7 @@ class Speculative:
         self, state: State, proposals: list[int], q: Array, rows: Array, chance: Chance, clock: "Clock"
     ) -> tuple[RoundRecord, State]:
         """A round from its target pass on, which gave ``rows`` for the pending tokens and the proposals."""
+        rows = check_rows(self.target, rows, len(proposals) + 1)
         p = self.transforms.laws(rows[-len(proposals) - 1 :], _prefix(self.transforms, state), proposals)
         clock.lap("verifying")
         round_ = self._decide(p, q, proposals, chance)
@@ -345,7 +346,8 @@ class Speculative:
     @property
     def _decide(self) -> Verify:
         """The rule without its checks, where this very class made p and q: laws, by ``to_law``, with proposals drawn from q."""
-        return DECIDE.get(self.verify, self.verify) if type(self) is Speculative else self.verify
+        known = (decide for verify, decide in DECIDE if verify is self.verify and type(self) is Speculative)
+        return next(known, self.verify)
 
     @property
     def _named(self) -> bool:
@@ -517,9 +519,25 @@ def _start(models: dict[str, LanguageModel], prompt: Sequence[int], stop: Stop) 
 
 def _append(model: LanguageModel, cache: Any, tokens: Sequence[int]) -> Array:
     """``model.append``, with the shape of its answer checked."""
-    scores = model.append(cache, tokens)
-    if np.ndim(scores) != 2 or len(scores) == 0 or scores.shape[1] != model.vocab_size:
-        raise ValueError(f"{type(model).__name__}.append gave shape {np.shape(scores)}: rows (n, {model.vocab_size}) are needed")
+    return check_rows(model, model.append(cache, tokens), 1)
+
+
+def _hashable(transforms: Transforms) -> bool:
+    """Whether every step can be a key: one that can't may change, and its laws are made as they are needed."""
+    try:
+        hash(transforms)
+    except TypeError:
+        return False
+    return True
+
+
+def check_rows(model: LanguageModel, scores: Array, least: int) -> Array:
+    """Return scores unchanged, or raise ``ValueError`` unless they are ``least`` rows or more, of the model's size and kind."""
+    if np.ndim(scores) != 2 or len(scores) < least or scores.shape[1] != model.vocab_size:
+        needed = f"rows (n, {model.vocab_size}) are needed, n >= {least}"
+        raise ValueError(f"{type(model).__name__}.append gave shape {np.shape(scores)}: {needed}")
+    if is_exact(scores) != model.exact:
+        raise ValueError(f"{type(model).__name__}.append gave dtype {scores.dtype}, and its exact is {model.exact}")
     return scores
 
 

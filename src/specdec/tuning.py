@@ -61,17 +61,19 @@ def measure(decoder: Speculative, prompt: Sequence[int], rows: Sequence[int], re
             model.append(state.caches[name], state.tokens[:-1])
     steps = max(1, *rows) - 1 or 1
 
-    def target_pass(number: int) -> None:
+    def target_pass(number: int) -> int:
         fed = state.tokens[-1:] * number  # which tokens does not matter to the time
         scores = decoder.target.append(state.caches["target"], fed)
         decoder.transforms.laws(scores, state.tokens[1:], fed[1:])
         decoder.target.rewind(state.caches["target"], len(state.tokens) - 1)
+        return 1
 
-    def draft_steps() -> None:
-        decoder.propose(state, steps, chance)
+    def draft_steps() -> int:
+        made = len(decoder.propose(state, steps, chance)[0])
         decoder.draft.rewind(state.caches["draft"], min(len(state.caches["draft"]), len(state.tokens) - 1))
+        return max(1, made)
 
-    calls: dict[Any, Callable[[], None]] = {number: partial(target_pass, number) for number in sorted({1, *rows})}
+    calls: dict[Any, Callable[[], int]] = {number: partial(target_pass, number) for number in sorted({1, *rows})}
     calls["draft"] = draft_steps
     seconds: dict[Any, list[float]] = {name: [] for name in calls}
     order, shuffler = list(calls), random.Random(0)
@@ -80,11 +82,11 @@ def measure(decoder: Speculative, prompt: Sequence[int], rows: Sequence[int], re
         for name in order:
             for _ in range(WARM):
                 begin = time.perf_counter()
-                calls[name]()
-                took = time.perf_counter() - begin
+                units = calls[name]()
+                took = (time.perf_counter() - begin) / units
             seconds[name].append(took)
     medians = {name: median(times[1:]) for name, times in seconds.items()}
-    return Costs({name: value for name, value in medians.items() if name != "draft"}, medians["draft"] / steps)
+    return Costs({name: value for name, value in medians.items() if name != "draft"}, medians["draft"])
 
 
 def pilot_alpha(decoder: Speculative, prompt: Sequence[int], chance: Chance, length: int = 128) -> float:
@@ -107,7 +109,7 @@ class Adaptive:
     """The next round's γ from the last round: ``up`` more if all was accepted, one fewer if not, from ``least`` to ``most``.
 
     It looks at rounds that are over and never at the proposals that it is the number of, so the law stays the target's. Hugging
-    Face's heuristic schedule is this one with ``up`` = 2.
+    Face's heuristic schedule moves the same way with ``up`` = 2, without a ceiling. γ counts what was really proposed.
     """
 
     first: int = 4
@@ -121,7 +123,8 @@ class Adaptive:
 
     def __call__(self, state: State) -> int:
         """γ after the rounds of ``state.history``."""
-        if not state.history:
+        rounds = (entry for entry in reversed(state.history) if entry[0])  # where nothing was proposed nothing was learnt
+        gamma, accepted = next(rounds, (0, 0))
+        if gamma == 0:
             return self.first
-        gamma, accepted = state.history[-1]
         return min(self.most, max(self.least, gamma + self.up if accepted == gamma else gamma - 1))

@@ -1,6 +1,6 @@
 """The same weights in Hugging Face transformers: plain and assisted generation beside ours. Needs the extra ``training``.
 
-Much of the distance is the overhead of a general framework, paid for every token; acceptance is the same.
+Much of the distance is the overhead of a general framework, paid for every token.
 """
 
 from typing import Any

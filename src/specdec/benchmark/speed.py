@@ -100,13 +100,15 @@ def compare(
 
 
 def account(texts: Sequence[Generation], per_token: np.ndarray, gamma: int, costs: Costs) -> dict[str, Any]:
-    """Counts and times of the texts of one arm.
+    """Counts and times of the texts of one arm; counts are of rounds with all γ proposals, which a cap or a draft may cut.
 
     ``ideal_share`` is γ draft steps and one pass, measured alone, over the time that a round takes. ``ledger_share`` is what
     the ledger's parts add up to, over the wall clock.
     """
     ledger = Ledger([record for text in texts for record in text.ledger.records])
-    full = Ledger([record for record in ledger.records if record.gamma == gamma])  # the cap shortens a text's last rounds
+    full = Ledger([record for record in ledger.records if record.gamma == gamma])
+    if not full.records:
+        raise ValueError(f"no round had all {gamma} proposals: this draft has no figures at that gamma")
     accepted, verified = full.acceptance()
     by_position = full.acceptance_by_position()
     seconds, wall = ledger.seconds(), float(per_token.sum() * LENGTH)

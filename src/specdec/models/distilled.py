@@ -65,14 +65,17 @@ class Distilled:
             recent = recent[1:]
         return rows[recent]
 
-    def prepared(self, transforms: Transforms) -> dict[int, Weights]:
-        """The processed law of every row by its number, made once for a declared ``Transforms`` and kept for two of them."""
+    def prepared(self, transforms: Transforms) -> dict[int, Weights | None]:
+        """The processed law of every row by its number, None where no token is left; kept for two (hashable) ``Transforms``."""
         return self._prepared(transforms)
 
-    def _prepare(self, transforms: Transforms) -> dict[int, Weights]:
+    def _prepare(self, transforms: Transforms) -> dict[int, Weights | None]:
         laws = np.full((len(self), self.vocab_size), FLOOR)
         laws[np.repeat(np.arange(len(self)), np.diff(self._begins)), self._tokens] += (self._roots / 255) ** 2
-        return dict(enumerate(Weights.of_rows(to_law(transforms.scores(np.log(normalise(laws)))))))
+        scores = transforms.scores(np.log(normalise(laws)))
+        left = np.flatnonzero(scores.max(axis=-1) > -np.inf).tolist()
+        made: dict[int, Weights | None] = dict.fromkeys(range(len(self)))
+        return made | dict(zip(left, Weights.of_rows(to_law(scores[left])), strict=True))
 
     def row(self, number: int) -> Array:
         """Log probabilities (V,) of a row."""

@@ -38,7 +38,7 @@ def card(model: str | Path) -> dict[str, Any]:
 
     ``ValueError`` names the file and the fault, or lists the names there are.
     """
-    folder = FOLDER / model
+    folder = _folder(model)
     if isinstance(model, str) and not folder.is_dir():
         raise ValueError(f"no model is called {model!r}: there are {', '.join(names()) or 'none yet'}; give a folder as a Path")
     try:
@@ -53,12 +53,16 @@ def card(model: str | Path) -> dict[str, Any]:
     return facts
 
 
+def _folder(model: str | Path) -> Path:
+    return FOLDER / model if isinstance(model, str) else model
+
+
 def load(model: str | Path, slides: bool = False) -> Transformer | Distilled:
     """A shipped model by its name, or one in a folder given as a Path; ``slides`` as in ``Transformer``.
 
     ``ValueError`` names the first file with a fault, the fault and the remedy: nothing is computed with a wrong weight.
     """
-    facts, folder = card(model), FOLDER / model
+    facts, folder = card(model), _folder(model)
     return _transformer(facts, folder, slides) if facts["kind"] == "transformer" else _distilled(facts, folder)
 
 

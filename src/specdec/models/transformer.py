@@ -61,6 +61,8 @@ class Transformer:
                 f"the embedding has {len(embedding)} rows of width {self.width}: {self.vocab_size} characters, a start token"
                 f" and {heads} heads need {self.vocab_size + 1} rows of a width that {heads} divides"
             )
+        if slides and (self.window < 2 or self.window % 2):
+            raise ValueError(f"a window of {self.window} tokens can't slide by half: its length must be even")
         self.layers = fold(weights, heads)
         self._epsilon = np.float32(EPSILON * self.width)
         self._tokens, self._places = centred(embedding), centred(weights["wpe.weight"])
