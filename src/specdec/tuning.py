@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
@@ -49,9 +49,7 @@ class Costs:
 def measure(decoder: Speculative, prompt: Sequence[int], rows: Sequence[int], repeats: int = REPEATS) -> Costs:
     """Time target passes over each number of ``rows`` after ``prompt``, and as many draft steps as the largest round has.
 
-    The numbers take turns in an order of chance, so that a slow moment of the machine falls on all of them alike; of WARM calls
-    in a row the last counts, as in a text, where a pass finds the processor as passes of its kind left it. The first turn does
-    not count.
+    They are timed as ``median_seconds`` does.
     """
     if not rows or min(rows) < 1 or repeats < 1:
         raise ValueError(f"rows {list(rows)} and {repeats} repeats: give numbers of at least 1")
@@ -75,6 +73,17 @@ def measure(decoder: Speculative, prompt: Sequence[int], rows: Sequence[int], re
 
     calls: dict[Any, Callable[[], int]] = {number: partial(target_pass, number) for number in sorted({1, *rows})}
     calls["draft"] = draft_steps
+    medians = median_seconds(calls, repeats)
+    return Costs({name: value for name, value in medians.items() if name != "draft"}, medians["draft"])
+
+
+def median_seconds(calls: Mapping[Any, Callable[[], int]], repeats: int) -> dict[Any, float]:
+    """Median seconds of each call, divided by the number of units that it says it did.
+
+    The calls take turns in an order of chance, so that a slow moment of the machine falls on all of them alike; of WARM calls
+    in a row the last counts, as in a text, where a pass finds the processor as passes of its kind left it. The first turn does
+    not count.
+    """
     seconds: dict[Any, list[float]] = {name: [] for name in calls}
     order, shuffler = list(calls), random.Random(0)
     for _ in range(repeats + 1):
@@ -85,8 +94,7 @@ def measure(decoder: Speculative, prompt: Sequence[int], rows: Sequence[int], re
                 units = calls[name]()
                 took = (time.perf_counter() - begin) / units
             seconds[name].append(took)
-    medians = {name: median(times[1:]) for name, times in seconds.items()}
-    return Costs({name: value for name, value in medians.items() if name != "draft"}, medians["draft"])
+    return {name: median(times[1:]) for name, times in seconds.items()}
 
 
 def pilot_alpha(decoder: Speculative, prompt: Sequence[int], chance: Chance, length: int = 128) -> float:

@@ -1,9 +1,7 @@
 """One target pass over n positions: its time, the operations and bytes that it needs, and what calls alone cost."""
 
-import random
-import time
 from collections.abc import Sequence
-from statistics import median
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ import numpy as np
 from specdec.law import Array
 from specdec.models.text import PRINTABLE, Vocabulary
 from specdec.models.transformer import Transformer
-from specdec.tuning import WARM
+from specdec.tuning import median_seconds
 
 HELD = 128
 """Tokens in the cache when a pass begins."""
@@ -58,22 +56,17 @@ def needs(model: Transformer, rows: int, held: int = HELD) -> dict[str, int]:
 
 
 def time_passes(model: Transformer, rows: Sequence[int], repeats: int = 40) -> dict[int, float]:
-    """Median seconds of a pass over each number of rows behind HELD cached tokens: turns as in ``tuning.measure``."""
+    """Median seconds of a pass over each number of rows behind HELD cached tokens: as ``tuning.median_seconds`` does."""
     state = model.start()
     tokens = np.random.default_rng(0).integers(0, model.vocab_size, HELD + max(rows)).tolist()
     model.append(state, tokens[:HELD])
-    seconds: dict[int, list[float]] = {number: [] for number in rows}
-    order, shuffler = list(rows), random.Random(0)
-    for _ in range(repeats + 1):
-        shuffler.shuffle(order)
-        for number in order:
-            for _ in range(WARM):
-                begin = time.perf_counter()
-                model.append(state, tokens[HELD : HELD + number])
-                took = time.perf_counter() - begin
-                model.rewind(state, HELD)
-            seconds[number].append(took)
-    return {number: median(times[1:]) for number, times in seconds.items()}
+
+    def one(number: int) -> int:
+        model.append(state, tokens[HELD : HELD + number])
+        model.rewind(state, HELD)
+        return 1
+
+    return median_seconds({number: partial(one, number) for number in rows}, repeats)
 
 
 def table(models: dict[str, Transformer], rows: Sequence[int], repeats: int = 40) -> dict[str, Any]:

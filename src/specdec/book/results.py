@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from specdec.benchmark import report
+from specdec.benchmark import report, speed
 from specdec.book.tables import ResultTable, table
 
 FILE = Path(__file__).parent / "results.json"
@@ -29,8 +29,7 @@ def shown(part: str, number: int = 0) -> ResultTable:
 
 def speed_row(target: str, rule: str, gamma: int | None = None) -> dict[str, Any]:
     """The figures of a rule at a γ, by default at its fastest."""
-    rows = [row for row in record()[target]["rounds"] if row["rule"] == rule and gamma in (None, row["gamma"])]
-    return max(rows, key=lambda row: row["speedup"]["median"])
+    return speed.best([row for row in record()[target]["rounds"] if gamma in (None, row["gamma"])], rule)
 
 
 def wide() -> bool:
