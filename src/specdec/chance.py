@@ -52,8 +52,8 @@ def _cumulative(weights: Array) -> Array:
     """Running sums; Fractions where the weights are exact, so that integers divide exactly later."""
     if weights.ndim != 1 or len(weights) == 0:
         raise ValueError(f"weights have shape {weights.shape}: a draw needs one row (V,) with V >= 1")
-    cumulative = (weights * Fraction(1) if is_exact(weights) else weights).cumsum()
-    if not 0 < cumulative[-1] < np.inf or weights.min() < 0:  # written so that NaN is bad
+    cumulative = np.add.accumulate(weights * Fraction(1) if is_exact(weights) else weights)
+    if not 0 < cumulative[-1] < np.inf or np.minimum.reduce(weights) < 0:  # written so that NaN is bad
         raise ValueError(f"weights {weights} must be non-negative, finite and not all zero")
     return cumulative
 
@@ -92,8 +92,10 @@ def inverse_transform(weights: Array | Weights, u: Any) -> int:
     ``weights`` (V,) need not be normalised; u lies in [0, 1).
     """
     _check_uniform(u)
-    cumulative = weights.cumulative if isinstance(weights, Weights) else _cumulative(weights)
-    weights = _values(weights)
+    if isinstance(weights, Weights):
+        cumulative, weights = weights.cumulative, weights.values
+    else:
+        cumulative = _cumulative(weights)
     if isinstance(u, float) and not is_exact(weights):
         index = int(cumulative.searchsorted(u * cumulative[-1], "right"))
         found = index < len(weights)

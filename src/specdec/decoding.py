@@ -14,7 +14,7 @@ import numpy as np
 
 from specdec.chance import Chance, Weights, law_of_process
 from specdec.law import Array, Transforms, has_weight, is_exact, to_law
-from specdec.models import LanguageModel, check_tokens
+from specdec.models import INTEGERS, LanguageModel, check_tokens
 from specdec.verification import Round, Verify, block, strict
 
 # ---- the ledger ---------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ class Speculative:
             self._known.update(self.draft.prepared(self.transforms))
 
     def _check_gamma(self, gamma: int) -> int:
-        if not isinstance(gamma, int | np.integer) or gamma < 0:
+        if not isinstance(gamma, INTEGERS) or gamma < 0:
             raise ValueError(f"gamma is {gamma!r}: it must be an integer of at least 0")
         for name, model in (("target", self.target), ("draft", self.draft)):
             if gamma + 1 > model.reach:
@@ -575,7 +575,7 @@ def _commit(
 ) -> tuple[RoundRecord, State]:
     """Cut the round at the first stop, commit it, and rewind each cache to the committed prefix, last token excluded."""
     size = models["target"].vocab_size
-    if not all(isinstance(token, int | np.integer) and 0 <= token < size for token in round_.tokens):
+    if not all(isinstance(token, INTEGERS) and 0 <= token < size for token in round_.tokens):
         raise ValueError(f"the rule emitted {round_.tokens}: each must be a token id below {size}")
     committed, reason = stop.first(state.generated, round_.tokens) if stop.rules else (len(round_.tokens), None)
     state.tokens += round_.tokens[:committed]

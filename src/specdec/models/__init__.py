@@ -10,6 +10,9 @@ import numpy as np
 
 from specdec.law import Array
 
+INTEGERS = (int, np.integer)
+"""What a token id may be. A tuple made once: ``int | np.integer`` is built anew at each use, and these are used every round."""
+
 
 class LanguageModel(Protocol):
     """What the decoder needs of a target or a draft. ``len(state)`` is the number of tokens that a state holds."""
@@ -57,7 +60,7 @@ class NamedRows(LanguageModel, Protocol):
 def check_tokens(tokens: Sequence[int], vocab_size: int, start_token: int) -> None:
     """Raise ``ValueError`` naming the first token that is neither in 0 to V-1 nor the start token."""
     for place, token in enumerate(tokens):
-        if not isinstance(token, int | np.integer) or not (0 <= token < vocab_size or token == start_token):
+        if not isinstance(token, INTEGERS) or not (0 <= token < vocab_size or token == start_token):
             raise ValueError(f"token {place} is {token!r}: expected an id from 0 to {vocab_size - 1} (start: {start_token})")
 
 

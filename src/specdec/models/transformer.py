@@ -226,7 +226,7 @@ class Transformer:
         q, k, v = qkv.reshape(n, 3, heads, -1).transpose(1, 2, 0, 3)
         keys[:, :, begin:end], values[:, begin:end, :-1] = k.swapaxes(1, 2), v
         a = np.matmul(q, keys[:, :, :end])
-        a += self._mask[begin:end, :end]
+        a[..., begin:] += self._mask[:n, :n]  # all before are seen
         a -= np.maximum.reduce(a, -1, keepdims=True)
         np.exp(a, out=a)
         a = np.matmul(a, values[:, :end])

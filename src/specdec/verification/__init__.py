@@ -13,6 +13,7 @@ from specdec.chance import Chance
 from specdec.law import Array, check_law, check_same_kind
 
 ORIGINS = ("accepted", "correction", "bonus")
+_ORIGINS = frozenset(ORIGINS)
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Round:
     def __post_init__(self) -> None:
         if not self.tokens:
             raise ValueError("a round emits at least one token")
-        if len(self.tokens) != len(self.origins) or not set(self.origins) <= set(ORIGINS):
+        if len(self.tokens) != len(self.origins) or not _ORIGINS.issuperset(self.origins):
             raise ValueError(f"a round needs one origin of {ORIGINS} for each token: {self.tokens}, {self.origins}")
 
     @property

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from specdec.chance import Chance
 from specdec.law import Array, positive_part
 from specdec.verification import Round, check_round, ended
@@ -48,4 +50,4 @@ def correction_weights(p: Array, q: Array) -> Array:
     none; the draw is then from p, whose distance from the right law is of the same order as the rounding.
     """
     excess = positive_part(p, q)
-    return excess if excess.any() else p
+    return excess if np.count_nonzero(excess) else p
