@@ -1,0 +1,63 @@
+"""Exact whole numbers: Python integers, or numpy arrays that hold int64 while it is safe and Python integers beyond."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Count = int | np.ndarray
+"""A Python integer, or an array of int64 or of Python integers (object dtype)."""
+
+SAFE = 2**62
+"""Below it, sums and products of a plan stay within int64."""
+
+
+def count(name: str, value: Any, least: int = 0) -> Any:
+    """A Python integer, or an array of integers, none below ``least``; ``ValueError`` otherwise."""
+    values = np.asarray(value)
+    whole = values.dtype.kind in "iu" or (values.dtype == object and all(type(v) is int for v in values.flat))
+    if not whole or values.size == 0:
+        raise ValueError(f"{name} is {value!r}: it must be an integer, or an array of integers, of at least {least}")
+    if values.min() < least:
+        raise ValueError(f"{name} is {int(values.min()) if values.ndim else value!r}: it must be at least {least}")
+    if values.ndim == 0:
+        return int(value)
+    return values.astype(object) if values.max() >= SAFE else values.astype(np.int64)
+
+
+def largest(*values: Any) -> list[int]:
+    """The largest entry of each, as Python integers."""
+    return [value if isinstance(value, int) else int(value.max()) for value in values]
+
+
+def wide(*values: Any) -> list[Any]:
+    """Arrays of Python integers in the place of int64, which a product could leave."""
+    return [value if isinstance(value, int) else value.astype(object) for value in values]
+
+
+def least(a: Any, b: Any) -> Any:
+    """The smaller one, entry by entry; Python integers stay such."""
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else np.minimum(a, b)
+
+
+def greatest(a: Any, b: Any) -> Any:
+    """The larger one, entry by entry."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else np.maximum(a, b)
+
+
+def blocks(cells: Any, size: int) -> Any:
+    """How many blocks of ``size`` hold so many cells: the quotient, rounded up."""
+    return -(-cells // size)
+
+
+def padded(cells: Any, size: int) -> Any:
+    """Cells in whole blocks."""
+    return blocks(cells, size) * size
+
+
+def total(values: Sequence[Any]) -> Any:
+    """Their sum, 0 if there is none."""
+    out: Any = 0
+    for value in values:
+        out = out + value
+    return out
