@@ -148,15 +148,15 @@ def softmax(logits: Array) -> Array:
 
     Shifted by the largest logit first, so that nothing overflows.
     """
-    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return normalise(weights)
+    weights = logits - np.maximum.reduce(logits, axis=-1, keepdims=True)
+    return normalise(np.exp(weights, out=weights))
 
 
 def has_weight(scores: Array) -> bool:
     """Whether every row of scores leaves some token possible: not all logits -inf, not all exact weights 0."""
     if is_exact(scores):
         return not (scores == 0).all(axis=-1).any()
-    return bool((scores.max(axis=-1) != -np.inf).all())
+    return not np.count_nonzero(np.maximum.reduce(scores, axis=-1) == -np.inf)
 
 
 def check_scores(scores: Array) -> Array:
@@ -172,7 +172,7 @@ def to_law(scores: Array) -> Array:
 
     Scores that pass the checks always give laws, so the result is not checked again.
     """
-    if scores.dtype != np.float64 or not scores.size or not scores.max() < np.inf:  # one look clears floats; NaN fails it
+    if scores.dtype != np.float64 or not scores.size or not np.maximum.reduce(scores, axis=None) < np.inf:  # one look clears floats; NaN fails it
         check_scores(scores)
     if not has_weight(scores):
         raise ValueError("a row of scores leaves no token possible: the model or a transform removed them all")

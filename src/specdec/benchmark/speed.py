@@ -102,8 +102,8 @@ def compare(
 def account(texts: Sequence[Generation], per_token: np.ndarray, gamma: int, costs: Costs) -> dict[str, Any]:
     """Counts and times of the texts of one arm; counts are of rounds with all γ proposals, which a cap or a draft may cut.
 
-    ``ideal_share`` is γ draft steps and one pass, measured alone, over the time that a round takes. ``ledger_share`` is what
-    the ledger's parts add up to, over the wall clock.
+    ``ideal_share`` is γ draft steps and one pass, measured alone, over the time of a round: medians both, since the machine's
+    speed jumps. ``ledger_share`` is what the ledger's parts add up to, over the wall clock.
     """
     ledger = Ledger([record for text in texts for record in text.ledger.records])
     full = Ledger([record for record in ledger.records if record.gamma == gamma])
@@ -114,7 +114,7 @@ def account(texts: Sequence[Generation], per_token: np.ndarray, gamma: int, cost
     seconds, wall = ledger.seconds(), float(per_token.sum() * LENGTH)
     rounds = len(full.records)
     per_round = full.total("emitted") / rounds
-    spent = sum(sum(record.seconds.values()) for record in full.records) / rounds
+    spent = median(sum(record.seconds.values()) for record in full.records)
     alpha = accepted / verified
     return {
         "tokens_per_round": per_round,

@@ -29,24 +29,32 @@ PARTS = {
         Stop("chain", "The chain", "many tokens and rounds", 0, 2, ("one-token",)),
     ),
     "Yield and cost": (
-        Stop("output-count", "Output count", "is it 1.96 or 1.92?", 0, 3, ("chain",)),
-        Stop("decode-bandwidth", "One decode step", "bytes and operations", 1, 3),
-        Stop("elapsed-time", "Elapsed time", "acceptance is not speed", 0, 4, ("output-count", "decode-bandwidth")),
-        Stop("state", "State", "caches that go back", 1, 4, ("chain",)),
+        Stop("output-count", "Output count", "is it 1.96 or 1.92?", 0, 3.4, ("chain",)),
+        Stop("decode-bandwidth", "One decode step", "bytes and operations", 1, 3.4),
+        Stop("elapsed-time", "Elapsed time", "acceptance is not speed", 0, 4.4, ("output-count", "decode-bandwidth")),
+        Stop("state", "State", "caches that go back", 1, 4.4, ("chain",)),
     ),
-    "Labs": (Stop("char-decoder", "Character decoder", "all of it on real text", 0.5, 5, ("elapsed-time", "state")),),
+    "Serving": (
+        Stop("kv-cache", "The KV cache", "bytes a token, exactly", 1, 5.8, ("state",)),
+        Stop("serving", "A serving system", "what speculation asks for", 1, 6.8, ("kv-cache",)),
+    ),
+    "Labs": (
+        Stop("char-decoder", "Character decoder", "all of it on real text", 0, 5.8, ("elapsed-time", "state")),
+        Stop("kv-storage", "KV storage", "size your own cache", 0, 6.8, ("kv-cache",)),
+    ),
 }
-WIDTH, HEIGHT, STEP, GAP = 1.0, 0.62, 1.14, 0.38  # of a box; its distance to the next column; extra room above a part
+WIDTH, HEIGHT, STEP = 1.0, 0.62, 1.14  # of a box; its distance to the next column
 
 
 def book_map(caption: str) -> Drawing:
     """Boxes for the pages in reading order, an arrow from each page to those that need it, and a heading for each part."""
-    fig, ax = new(5.5, 7)
+    fig, ax = new(5.5, 8.6)
     places = {}
-    for number, (part, stops) in enumerate(PARTS.items()):
+    for part, stops in PARTS.items():
         for stop in stops:
-            places[stop.page] = (stop.column * STEP, stop.row + number * GAP)
-        ax.text(-0.06, min(places[stop.page][1] for stop in stops) - 0.2, part, size=12, style="italic")
+            places[stop.page] = (stop.column * STEP, stop.row)
+        left, top = (min(place) for place in zip(*(places[stop.page] for stop in stops), strict=True))
+        ax.text(left - 0.06, top - 0.2, part, size=12, style="italic")
     for part, stops in PARTS.items():
         for stop in stops:
             x, y = places[stop.page]

@@ -15,6 +15,8 @@ SAFE = 2**62
 def count(name: str, value: Any, least: int = 0) -> Any:
     """A Python integer, or an array of integers, none below ``least``; ``ValueError`` otherwise."""
     values = np.asarray(value)
+    if values.dtype.kind == "f" and isinstance(value, list | tuple):
+        values = np.array(value, dtype=object)  # numpy reads integers from 2^63 on, among smaller ones, as floats
     whole = values.dtype.kind in "iu" or (values.dtype == object and all(type(v) is int for v in values.flat))
     if not whole or values.size == 0:
         raise ValueError(f"{name} is {value!r}: it must be an integer, or an array of integers, of at least {least}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
-from specdec.kv.counts import blocks, least, padded
+from specdec.kv.counts import blocks, count, greatest, least, padded
 from specdec.kv.shape import CacheShape, Layers
 
 
@@ -73,7 +73,7 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Ideal:
-    """No rounding: exactly the tokens that a later token may look at. The floor below every engine.
+    """No rounding: exactly the tokens that a later token may look at.
 
     A state can't be cut back, so a rewind over ``lookahead`` proposals needs one copy more for each.
     """
@@ -86,7 +86,8 @@ class Ideal:
         def cells(group: Layers) -> Any:
             if group.window is None:
                 return use.shared + use.sequences * (use.length + use.lookahead - use.shared)
-            return use.sequences * (least(use.length, group.window) + use.lookahead)
+            once = greatest(0, use.shared - greatest(0, use.length - group.window))  # of the window, what lies in the prefix
+            return once + use.sequences * (least(use.length, group.window) + use.lookahead - once)
 
         return _group_lines(shape, use, cells, 1 + use.lookahead)
 
@@ -102,6 +103,9 @@ class Paged:
 
     page: int = 1
     name: str = "paged"
+
+    def __post_init__(self) -> None:
+        count("tokens a page", self.page, 1)
 
     def lines(self, shape: CacheShape, use: Use) -> list[Line]:
         """A line for each kind of layers."""
@@ -119,8 +123,8 @@ class Paged:
 
 
 LLAMA_CPP_WINDOWS = (
-    "cohere2", "exaone4", "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "gpt_oss",
-    "llama4", "llama4_text", "olmo3", "smallthinker",
+    "cohere2", "exaone4", "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text",
+    "gemma4_unified", "gemma4_unified_text", "gpt_oss", "llama4", "llama4_text", "olmo3", "smallthinker",
 )  # fmt: skip
 """Families whose windows llama.cpp keeps (set where it loads the architecture); of all others it caches every token."""
 
@@ -140,6 +144,9 @@ class LlamaCpp:
     pad: int = 256
     name = "llama.cpp"
 
+    def __post_init__(self) -> None:
+        count("ubatch", self.ubatch, 1), count("padding", self.pad, 1)
+
     def lines(self, shape: CacheShape, use: Use) -> list[Line]:
         """A line for each kind of layers."""
         wide = shape.with_dtypes(state="f32", conv="f32")
@@ -152,7 +159,8 @@ class LlamaCpp:
         def cells(group: Layers) -> Any:
             if group.window is None or not windows:
                 return streams * base
-            seen = (use.sequences if self.unified else 1) * group.window + self.ubatch
+            # More windows than the pool has room for change nothing; cut off, they can't leave int64.
+            seen = (least(use.sequences, blocks(base, group.window)) if self.unified else 1) * group.window + self.ubatch
             return streams * padded(least(base, seen), self.pad)
 
         return _group_lines(wide, use, cells, 1)
@@ -174,6 +182,7 @@ def slot_length(context: int, slots: int, pad: int = 256) -> int:
 
     More slots can need fewer cells: 1024 over 3 slots is 512 each, over 4 it is 256 each.
     """
+    context, slots = count("context", context, 1), count("slots", slots, 1)
     return int(padded(padded(context, pad) // slots, pad))
 
 
@@ -190,6 +199,12 @@ class Layout:
     def block_bytes(self) -> int:
         """Bytes of one block in all layers of a group."""
         return self.page * self.size
+
+
+def _apart(group: Layers) -> list[Layers]:
+    """Attention and state of a group, which vLLM allocates as two even where one layer has both; nothing where it has neither."""
+    pieces = replace(group, state=()), replace(group, kind="recurrent", token=(), window=None)
+    return [piece for piece in pieces if piece.token or piece.state]
 
 
 @dataclass(frozen=True)
@@ -210,12 +225,15 @@ class VLLM:
     state_blocks: int = 1
     name = "vLLM"
 
+    def __post_init__(self) -> None:
+        count("tokens a block", self.block, 1), count("blocks of a state", self.state_blocks, 1)
+        if self.batched_tokens is not None:
+            count("batched tokens", self.batched_tokens, 1)
+
     def layout(self, shape: CacheShape, tp: int = 1) -> Layout:
         """Groups and pages. ``ValueError`` where pages of different kinds can't be made equal by whole factors."""
         kinds: list[Layers] = []
-        for group in shape.groups:
-            if not (group.token or group.state):
-                continue
+        for group in (piece for layers in shape.groups for piece in _apart(layers)):
             if group.token and not self.hybrid:
                 group = replace(group, kind="full", window=None)
             same = [i for i, kind in enumerate(kinds) if replace(kind, count=group.count) == group]

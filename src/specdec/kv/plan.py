@@ -53,6 +53,8 @@ class Speculation:
 
     def __post_init__(self) -> None:
         count("gamma", self.gamma)
+        if self.vocabulary is not None:
+            count("vocabulary", self.vocabulary, 1)
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ class Plan:
         count("shared tokens", self.shared)
         for stage in self.stages:  # heads that the ranks can't share, pages that can't be made equal: refused here
             self.engine.lines(stage, Use(self.shared + 1, 1, tp=self.tp, shared=self.shared))
+        if self.speculation and self.speculation.draft:
+            self.engine.lines(self.speculation.draft, Use(self.shared + 1, 1, tp=self.tp, shared=self.shared))
         if self.speculation and self.gamma and self._vocabulary is None:
             raise ValueError("the config names no vocab_size: give the vocabulary of the row buffers")
 
@@ -189,10 +193,11 @@ class Plan:
 
     def sequences(self, length: Any, budget: "int | Sequence[int]") -> Any:
         """The largest number of sequences of ``length`` tokens that fits; 0 if not one does. ``length`` may be an array."""
-        length = count("length", length, max(1, self.shared))
+        length = count("length", length, self.shared + 1)  # what lies in the prefix alone costs nothing, however many there are
         if isinstance(length, int):
             return _most(lambda n: bool(self.fits(length, n, budget)))
-        low, high = np.zeros(length.shape, np.int64), np.ones(length.shape, np.int64)
+        kind = object if max(self._budgets(budget)) >= SAFE // 2 else np.int64
+        low, high = np.zeros(length.shape, kind), np.ones(length.shape, kind)
         while (inside := self.fits(length, high, budget)).any():
             low, high = np.where(inside, high, low), np.where(inside, 2 * high, high)
         while ((high - low) > 1).any():
@@ -204,11 +209,11 @@ class Plan:
     def length(self, sequences: int, budget: "int | Sequence[int]") -> float:
         """The longest length at which so many sequences fit: an integer, 0 if none, ``math.inf`` if storage stops growing."""
         sequences = count("sequences", sequences, 1)
-        begin = max(1, self.shared)
-        if not self.target.bytes_per_token() and self.fits(10**15, sequences, budget):
+        far, farther = (self.storage(length, sequences).bytes for length in (10**15, 10**16))
+        if far == farther and self.fits(10**15, sequences, budget):
             return math.inf
-        found = _most(lambda extra: bool(self.fits(begin - 1 + extra, sequences, budget)))
-        return begin - 1 + found if found else 0
+        found = _most(lambda extra: bool(self.fits(self.shared + extra, sequences, budget)))
+        return self.shared + found if found else 0
 
 
 def _most(fits: Any) -> int:

@@ -70,6 +70,10 @@ KINDS = ("full", "sliding", "chunked", "latent", "recurrent", "shared", "none")
 """``shared`` layers read another layer's cache, layers of kind ``none`` (an MLP, a mixture) have none: both keep nothing."""
 
 
+LAYERS_MOST = 100_000
+"""Each layer has a place in a shape's ``order``; absurd numbers are refused before that is spelled out."""
+
+
 def _whole(name: str, value: int, least: int = 1) -> int:
     """``value`` as an integer, or ``ValueError``."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
@@ -170,6 +174,8 @@ class CacheShape:
         for group in self.groups:
             if group.kind not in KINDS:
                 raise ValueError(f"layers of kind {group.kind!r}: known kinds are {', '.join(KINDS)}")
+        if sum(_whole("layers", group.count, 0) for group in self.groups) > LAYERS_MOST:
+            raise ValueError(f"{self.name or 'this shape'} has more than {LAYERS_MOST:,} layers, which can't be meant")
         if not self.order:
             spelled = tuple(i for i, group in enumerate(self.groups) for _ in range(group.count))
             object.__setattr__(self, "order", spelled)
@@ -216,7 +222,7 @@ class CacheShape:
         """The layers of each pipeline stage. ``partition`` gives their numbers; else shares are even, and what is left over goes
         one by one to the stages before the last, the rule of vLLM's ``get_pp_indices``."""
         _whole("pipeline parallelism", pp)
-        sizes = list(partition) if partition is not None else _even(self.layers, pp)
+        sizes = _even(self.layers, pp) if partition is None else [_whole("layers of a stage", size) for size in partition]
         if len(sizes) != pp or sum(sizes) != self.layers or min(sizes) < 1:
             raise ValueError(f"stages of {sizes} layers: {pp} stages of one layer or more must make {self.layers}")
         stages, begin = [], 0
