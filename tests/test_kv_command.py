@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from fractions import Fraction
@@ -70,10 +71,10 @@ def test_the_page_of_text(run, path):
     assert out == """\
 llama, vLLM, 32 sequences of 8,192 tokens
 
-  bytes per token           131,072 B = 128.00 KiB (131.07 kB)
-  fixed bytes per sequence  0 B
-  one sequence, allocated   1,073,741,824 B = 1.00 GiB (1.07 GB)
-  all sequences             34,359,738,368 B = 32.00 GiB (34.36 GB)
+  the model's own bytes per token  131,072 B = 128.00 KiB (131.07 kB)
+  the model's own fixed bytes      0 B
+  one sequence, allocated          1,073,741,824 B = 1.00 GiB (1.07 GB)
+  all sequences                    34,359,738,368 B = 32.00 GiB (34.36 GB)
 
 Derivation
   all layers: 16,384 blocks x 2,097,152 B (16 tokens a block)
@@ -163,6 +164,9 @@ def test_options_reach_the_rules(facts):
                   and any(group.token for group in catalogue.load(name).groups))  # fmt: skip
     one, two = (facts(hybrid, "--tokens", 100, "--engine", "vllm", "--state-blocks", n)["total_bytes"] for n in (1, 2))
     assert two > one
+    for grain, block in ((16, 784), (64, 832)):
+        found = facts("Qwen3.5-27B", "--tokens", 1, "--engine", "vllm", "--grain", grain)
+        assert any(f"{block} tokens a block" in line["formula"] for line in found["lines"])
 
 
 def test_dtypes(facts, path, draft):
@@ -176,6 +180,28 @@ def test_dtypes(facts, path, draft):
     parts = facts(path, "--tokens", 1000, "--draft", draft, "--gamma", 1, "--kv-dtype", "fp8")["parts"]
     assert parts["draft cache"] == 1001 * 16 * 8 * 64 * 2
     assert facts("DeepSeek-V3 / R1", "--tokens", 1, "--kv-dtype", "fp8_ds_mla")["bytes_per_token"] == 61 * 656
+
+
+def test_dtype_of_states(facts):
+    def fixed(*options):
+        return facts("Qwen3.5-27B", "--tokens", 1, *options)["fixed_bytes_per_sequence"]
+
+    state, conv = 48 * 48 * 128 * 128, 48 * 3 * 10240 * 2
+    assert fixed() == 4 * state + conv == fixed("--kv-dtype", "fp8")
+    assert fixed("--state-dtype", "bf16") == 2 * state + conv
+    both = ("Llama-3.1-8B", "--tokens", 1, "--draft", "Qwen3.5-27B", "--gamma", 1)
+    whole, half = (facts(*both, *more)["parts"]["draft cache"] for more in ((), ("--state-dtype", "bf16")))
+    assert whole - half == 2 * 2 * state  # the draft's states too, and their copies
+
+
+def test_values_that_are_not_cached(facts):
+    """A dtype for both is no mistake for a latent cache; one for values alone is told."""
+    sentence = "no values are cached beside the keys: the dtype of V is not used"
+    latent = ("DeepSeek-V3 / R1", "--tokens", 1)
+    assert sentence not in facts(*latent, "--kv-dtype", "fp8")["warnings"]
+    assert sentence in facts(*latent, "--v-dtype", "fp8")["warnings"]
+    beside = facts("Llama-3.1-8B", "--tokens", 1, "--gamma", 1, "--draft", "DeepSeek-V3 / R1", "--kv-dtype", "fp8")
+    assert f"draft: {sentence}" not in beside["warnings"]
 
 
 def test_ranks(facts, run, path):
@@ -213,7 +239,16 @@ def test_a_drafts_guesses_are_told(facts, path, tmp_path):
     guessed = {key: value for key, value in SMALL.items() if key not in ("head_dim", "num_key_value_heads")}
     (tmp_path / "guess.json").write_text(json.dumps(guessed))
     found = facts(path, "--tokens", 1, "--draft", tmp_path / "guess.json", "--gamma", 1)
-    assert any(warning.startswith("draft: ") and "head_dim" in warning for warning in found["warnings"])
+    assert len([each for each in found["warnings"] if each.startswith("draft: ") and "head_dim" in each]) == 1  # and once only
+    assert found["warnings"] == list(dict.fromkeys(found["warnings"]))
+
+
+def test_vocabularies_that_differ_are_told(facts, run, path, tmp_path):
+    (tmp_path / "other.json").write_text(json.dumps({**SMALL, "vocab_size": 151936}))
+    arguments = (path, "--tokens", 1, "--draft", tmp_path / "other.json", "--gamma", 1)
+    sentence = "target and draft have vocabularies of 128,256 and 151,936: they must share one"
+    assert facts(*arguments)["warnings"] == [sentence]
+    assert f"Warning: {sentence}" in run(*arguments)
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------
@@ -246,6 +281,9 @@ def test_units_differ():
     (["--tokens", "9", "--ubatch", "64"], "--ubatch is an option of llama.cpp, not of ideal"),
     (["--tokens", "9", "--engine", "llama.cpp", "--block", "64"], "--block is an option of vllm, sglang, tensorrt-llm"),
     (["--tokens", "9", "--engine", "vllm", "--block", "0"], "tokens a block is 0"),
+    (["--tokens", "9", "--engine", "vllm", "--grain", "0"], "grain of a block is 0"),
+    (["--tokens", "9", "--grain", "16"], "--grain is an option of vllm, not of ideal"),
+    (["--tokens", "9", "--state-dtype", "f17"], "cache dtype 'f17' is not known"),
     (["--tokens", "9", "--kv-dtype", "f17"], "cache dtype 'f17' is not known"),
     (["--tokens", "9", "--kv-dtype", "fp8_ds_mla"], "latent attention, which this model does not have"),
     (["--tokens", "9", "--tp", "3"], "tensor parallelism 3 and 8 heads"),
@@ -276,6 +314,8 @@ def test_mistakes(refused, path, arguments, words):
 
 @pytest.mark.parametrize(("content", "words"), [
     ("{", "not JSON"), ("[1, 2]", "not a list"), ("", "not JSON"), ("{}", "config lacks"), ("3", "not a int"),
+    ('"meta/eight"', "not a str"),
+    (json.dumps({**CONFIG, "layer_types": ["mlp"] * 32}), "keeps nothing: no layer has a cache"),
     (json.dumps({**CONFIG, "num_hidden_layers": -3}), "num_hidden_layers is -3"),
 ])  # fmt: skip
 def test_faulty_configs(refused, tmp_path, content, words):
@@ -291,6 +331,25 @@ def test_faulty_names(refused, tmp_path):
     refused(tmp_path / "binary.json", "--tokens", 9)
     (tmp_path / "deep.json").write_text("[" * 100_000)
     refused(tmp_path / "deep.json", "--tokens", 9)
+
+
+def test_a_name_that_no_encoding_holds(refused, facts, path, tmp_path):
+    """A lone surrogate can't be printed as text; as JSON it is escaped."""
+    (tmp_path / "config.json").write_text(json.dumps({**CONFIG, "_name_or_path": "\ud800"}))
+    assert "surrogates not allowed" in refused(path, "--tokens", 9)
+    assert facts(path, "--tokens", 9)["model"] == "\ud800"
+
+
+def test_a_reader_may_leave_early(path):
+    """As ``| head`` does: nothing on standard error, neither from us nor from the flush at exit."""
+    command = [sys.executable, "-m", "specdec.kv", path, "--tokens", "9"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        found = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writer)
+    assert (found.returncode, found.stderr) == (0, "")
 
 
 def test_as_a_process(path):

@@ -8,6 +8,8 @@ import pytest
 
 from specdec.kv import config
 from specdec.kv.config import parse, read
+from specdec.kv.plan import Plan
+from specdec.kv.shape import F32, Layers, Part
 
 S, F, L = "sliding_attention", "full_attention", "linear_attention"
 LLAMA = {"model_type": "llama", "torch_dtype": "bfloat16", "hidden_size": 4096, "num_attention_heads": 32,
@@ -19,7 +21,7 @@ MLA = {"torch_dtype": "bfloat16", "hidden_size": 7168, "num_attention_heads": 12
        "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128}  # fmt: skip
 LINEAR = {"linear_num_value_heads": 32, "linear_num_key_heads": 16, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
           "linear_conv_kernel_dim": 4}  # fmt: skip
-DELTA = 32 * 128 * 128 * 4 + 3 * (32 * 128 + 2 * 16 * 128) * 2  # a layer's state in float32, its convolution in bfloat16
+DELTA = 32 * 128 * 128 * 2 + 3 * (32 * 128 + 2 * 16 * 128) * 2  # a layer's state and its convolution, both in bfloat16
 NEMOTRON = {"model_type": "nemotron_h", "torch_dtype": "bfloat16", "hidden_size": 2688, "num_attention_heads": 32,
             "num_key_value_heads": 2, "head_dim": 128, "mamba_num_heads": 64, "mamba_head_dim": 64, "ssm_state_size": 128,
             "n_groups": 8, "conv_kernel": 4, "expand": 2, "mamba_ssm_cache_dtype": "float32"}  # fmt: skip
@@ -181,7 +183,8 @@ HUB = {
                     "use_sliding_window": False}, 2 * 12 * 2 * 256 * 2, 0, 36 * DELTA),
     "Qwen3.5 397B": ({"model_type": "qwen3_5_moe", "text_config": {**LINEAR, "linear_num_value_heads": 64,
                       "model_type": "qwen3_5_moe_text", "head_dim": 256, "num_attention_heads": 32, "num_key_value_heads": 2,
-                      "num_hidden_layers": 60, "layer_types": [L, L, L, F] * 15, "mtp_num_hidden_layers": 1}},
+                      "num_hidden_layers": 60, "layer_types": [L, L, L, F] * 15, "mtp_num_hidden_layers": 1,
+                      "mamba_ssm_dtype": "float32"}},
                      2 * 15 * 2 * 256 * 2, 0, 45 * (64 * 128 * 128 * 4 + 3 * (64 * 128 + 4096) * 2)),
     "Kimi Linear: layers counted from 1": (
         {"model_type": "kimi_linear", "hidden_size": 2304, "head_dim": 72, "num_attention_heads": 32, "num_key_value_heads": 32,
@@ -195,13 +198,13 @@ HUB = {
     "Jamba": ({"model_type": "jamba", "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32,
                "num_key_value_heads": 8, "num_hidden_layers": 32, "attn_layer_period": 8, "attn_layer_offset": 4,
                "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2, "sliding_window": None},
-              16384, 0, 28 * (8192 * 16 * 4 + 8192 * 3 * 2)),
+              16384, 0, 28 * (8192 * 16 * 2 + 8192 * 3 * 2)),
     "Falcon Mamba: its expand is stale": (
         {"model_type": "falcon_mamba", "hidden_size": 4096, "intermediate_size": 8192, "num_hidden_layers": 64, "expand": 16,
-         "state_size": 16, "conv_kernel": 4}, 0, 0, 64 * (8192 * 16 * 4 + 8192 * 3 * 2)),
+         "state_size": 16, "conv_kernel": 4}, 0, 0, 64 * (8192 * 16 * 2 + 8192 * 3 * 2)),
     "Codestral Mamba": ({"model_type": "mamba2", "hidden_size": 4096, "num_hidden_layers": 64, "num_heads": 128, "head_dim": 64,
                          "state_size": 128, "n_groups": 8, "conv_kernel": 4, "expand": 2},
-                        0, 0, 64 * (128 * 64 * 128 * 4 + 3 * (8192 + 2 * 8 * 128) * 2)),
+                        0, 0, 64 * (128 * 64 * 128 * 2 + 3 * (8192 + 2 * 8 * 128) * 2)),
     "Nemotron 3 Nano": ({**NEMOTRON, "num_hidden_layers": 52, "hybrid_override_pattern": PATTERN}, 6144, 0, 23 * MAMBA_2),
     "Nemotron 3 Nano, its newer file": (
         {**NEMOTRON, "layers_block_type": [{"M": "mamba", "E": "moe", "*": "attention"}[c] for c in PATTERN]},
@@ -209,22 +212,22 @@ HUB = {
     "Bamba": ({"model_type": "bamba", "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
                "num_hidden_layers": 32, "attn_layer_indices": [9, 18, 27], "mamba_n_heads": 128, "mamba_d_head": "auto",
                "mamba_n_groups": 1, "mamba_d_state": 128, "mamba_d_conv": 4, "mamba_expand": 2},
-              2 * 3 * 8 * 128 * 2, 0, 29 * (8192 * 128 * 4 + 3 * (8192 + 256) * 2)),
+              2 * 3 * 8 * 128 * 2, 0, 29 * (8192 * 128 * 2 + 3 * (8192 + 256) * 2)),
     "Granite 4 tiny": (
         {"model_type": "granitemoehybrid", "hidden_size": 1536, "num_attention_heads": 12, "num_key_value_heads": 4,
          "num_hidden_layers": 40, "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_n_groups": 1, "mamba_d_state": 128,
          "mamba_d_conv": 4, "mamba_expand": 2, "layer_types": (["mamba"] * 9 + ["attention"]) * 4},
-        2 * 4 * 4 * 128 * 2, 0, 36 * (3072 * 128 * 4 + 3 * (3072 + 256) * 2)),
+        2 * 4 * 4 * 128 * 2, 0, 36 * (3072 * 128 * 2 + 3 * (3072 + 256) * 2)),
     "Falcon-H1: attention and Mamba in every layer": (
         {"model_type": "falcon_h1", "hidden_size": 2048, "head_dim": 128, "num_attention_heads": 8, "num_key_value_heads": 2,
          "num_hidden_layers": 24, "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_ssm": 3072, "mamba_n_groups": 1,
          "mamba_d_state": 256, "mamba_d_conv": 4, "mamba_expand": 2},
-        2 * 24 * 2 * 128 * 2, 0, 24 * (3072 * 256 * 4 + 3 * (3072 + 512) * 2)),
+        2 * 24 * 2 * 128 * 2, 0, 24 * (3072 * 256 * 2 + 3 * (3072 + 512) * 2)),
     "Zamba2: attention beside Mamba in some": (
         {"model_type": "zamba2", "hidden_size": 2560, "attention_head_dim": 160, "kv_channels": 80, "num_attention_heads": 32,
          "num_key_value_heads": 32, "num_hidden_layers": 3, "n_mamba_heads": 80, "mamba_headdim": 64, "mamba_ngroups": 1,
          "mamba_d_state": 64, "mamba_d_conv": 4, "mamba_expand": 2, "layers_block_type": ["mamba", "hybrid", "mamba"]},
-        2 * 32 * 160 * 2, 0, 3 * (5120 * 64 * 4 + 3 * (5120 + 128) * 2)),
+        2 * 32 * 160 * 2, 0, 3 * (5120 * 64 * 2 + 3 * (5120 + 128) * 2)),
     "LFM2": ({"model_type": "lfm2", "hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 8,
               "num_hidden_layers": 16, "conv_L_cache": 3, "full_attn_idxs": [2, 5, 8, 10, 12, 14]},
              2 * 6 * 8 * 64 * 2, 0, 10 * 2 * 2048 * 2),
@@ -321,6 +324,22 @@ def test_outer_dtype_holds_for_all_parts_and_states_do_not_follow_the_caches_dty
     assert half.fixed_bytes() == states - 23 * 64 * 64 * 128 * 2
 
 
+def test_states_take_the_models_dtype_unless_the_config_or_the_family_says_otherwise():
+    """Jamba names none; Kimi's and lightning attention's states are float32 in their own code."""
+
+    def state(name, **more):
+        shape = read({**HUB[name][0], **more})
+        return next(part.dtype.bytes for group in shape.groups for part in group.state if part.role == "state")
+
+    for dtype, size in (("bfloat16", 2), ("float16", 2), ("float32", 4)):
+        assert state("Jamba", torch_dtype=dtype) == state("Codestral Mamba", torch_dtype=dtype) == size
+        assert state("Qwen3-Next", torch_dtype=dtype) == size
+        assert state("Kimi Linear: layers counted from 1", torch_dtype=dtype) == state("MiniMax-01", torch_dtype=dtype) == 4
+    assert state("Jamba", mamba_ssm_dtype="float32") == 4
+    assert state("Nemotron 3 Nano", mamba_ssm_cache_dtype="auto") == 2
+    assert state("MiniMax-01", mamba_ssm_dtype="bfloat16") == 2
+
+
 def test_a_latent_cache_takes_the_mixed_layout():
     assert read(HUB["DeepSeek V3"][0], dtype="fp8_ds_mla").bytes_per_token() == 61 * 656
 
@@ -335,7 +354,8 @@ def test_a_latent_cache_takes_the_mixed_layout():
         ("Phi-4 mini: a window past the end",
          "sliding_window 262144 reaches the model's maximum of 131072: read as full attention"),
         ("DeepSeek V3", "num_nextn_predict_layers is 1: layers that cache only where the model drafts for itself, not counted"),
-        ("Jamba", "config lacks mamba_ssm_dtype: states are counted in float32"),
+        ("Jamba", "config lacks mamba_ssm_dtype: states are counted in bf16"),
+        ("MiniMax-01", "config lacks mamba_ssm_dtype: states are counted in f32"),
         ("Inkling: local_layer_ids", "model_type inkling is not known here: read by the general rules"),
     ],
 )  # fmt: skip
@@ -411,7 +431,6 @@ BAD = [
     ({**LLAMA, "is_encoder_decoder": True}, "is_encoder_decoder: cross-attention over an encoded text is not modelled"),
     ({**LLAMA, "model_type": "bert"}, "models of type bert are not modelled: an encoder keeps no cache"),
     ({**LLAMA, "model_type": "deepseek_v4"}, "models of type deepseek_v4 are not modelled"),
-    ({**LLAMA, "layer_types": ["mlp"] * 32}, "keeps nothing"),
 ]
 
 
@@ -419,6 +438,13 @@ BAD = [
 def test_bad_configs_get_one_clear_error(values, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         read(values)
+
+
+def test_layers_without_a_cache_are_read_and_no_plan_is_made_of_them():
+    shape = read({**LLAMA, "layer_types": ["mlp"] * 32})
+    assert shape.empty and shape.layers == 32
+    with pytest.raises(ValueError, match="llama keeps nothing: no layer has a cache"):
+        Plan(shape)
 
 
 @pytest.mark.parametrize("text", ["", "{", "{'num_hidden_layers': 3}", "[" * 100_000, "nonsense"])
@@ -430,6 +456,8 @@ def test_malformed_json_says_so(text):
 def test_json_that_is_no_object_and_files_that_can_not_be_read(tmp_path):
     with pytest.raises(ValueError, match="not a list"):
         parse("[1]")
+    with pytest.raises(ValueError, match="a config is a JSON object of keys and values, not a str"):
+        parse(json.dumps(str(tmp_path)))  # else it would be read as a path
     with pytest.raises(ValueError, match=r"config\.json can't be read"):
         read(tmp_path)
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
@@ -510,6 +538,13 @@ TWINS = {
     "values as wide as keys": (function("_value_size", lambda c, kind, i: None), "MiMo-V2-Flash: keys wider than values"),
     "global heads like local ones": (names("global_num_key_value_heads", "none"), "Gemma 4 26B: wide global heads"),
     "an indexer in every layer": (function("_indexes", lambda c, i: True), "GLM 5.2: an indexer in every fourth layer"),
+    "states in float32 where the config is silent": (
+        function("_state_dtype", lambda c, own: F32), "Jamba"),
+    "states in the model's dtype whatever the config says": (
+        function("_state_dtype", lambda c, own: own), "Qwen3.5 397B"),
+    "a convolution keeps its whole kernel": (
+        function("_conv", lambda c, own: Layers("recurrent", 1, state=(Part("conv", 2048, 1, own, c.need("conv_L_cache", "")),))),
+        "LFM2"),
     "the outer config only": (function("_merged", lambda values: values), "Qwen2.5-Omni: two levels down"),
     "Mamba-1 has the width of the MLP": (
         function("_channels", lambda c: c.need("intermediate_size", "")), "Jamba"),

@@ -205,9 +205,62 @@ def test_speculation_costs_sequences(engine, shape, gamma, length, budget):
 
 
 def test_slots_of_states_are_copies():
-    found = Plan(CacheShape("states", QWEN.groups[1:], vocabulary=10), speculation=Speculation(5)).storage(1, 2)
-    assert found.parts["speculative slots"] == 2 * 5 * 48 * 3_207_168
+    """Five matrices more of each layer, and five inputs more of its convolutions; llama.cpp copies both, in float32."""
+    shape = CacheShape("states", QWEN.groups[1:], vocabulary=10)
+    found = Plan(shape, speculation=Speculation(5)).storage(1, 2)
+    assert found.parts["speculative slots"] == 2 * 5 * 48 * (48 * 128 * 128 * 4 + 10240 * 2)
     assert found.parts["target cache"] == 2 * 48 * 3_207_168
+    assert found.parts["speculative slots"] != 5 * found.parts["target cache"]  # the twin: convolutions copied too
+    there = Plan(shape, LlamaCpp(), Speculation(2)).storage(1, 4).parts
+    assert there["speculative slots"] == 2 * there["target cache"] == 2 * 598.5 * 2**20
+
+
+def test_a_draft_joins_the_targets_groups_in_vllm():
+    """Gemma-3-27B and a draft of one full layer like its own: 11 full layers and 52 sliding ones in 5 groups of 11."""
+    layer, extra = 16 * 2 * 16 * 128 * 2, CacheShape("draft", (attention(1, 16, 128),), vocabulary=262_208)
+    found = Plan(GEMMA, VLLM(), Speculation(2, extra)).storage(4096, 3)
+    full, window = 4096 // 16, 65  # blocks of a text; 2 x 2 tokens ahead are one more in each group
+    assert found.parts["target cache"] == 3 * (full + 6 * window) * 10 * layer
+    assert found.parts["speculative slots"] == 3 * ((full + 1 + 6 * (window + 1)) - (full + 6 * window)) * 10 * layer
+    both = 3 * (full + 1 + 5 * (window + 1)) * 11 * layer
+    assert found.parts["draft cache"] == both - found.parts["target cache"] - found.parts["speculative slots"]
+    alone = Plan(extra, VLLM()).storage(4096 + 4, 3).bytes
+    assert found.parts["draft cache"] != alone  # the twin: a pool of its own
+    assert found.bytes == both + found.parts["row buffers"]
+    assert "the layers of both in one pool" in found.lines[-2].formula
+    # One kind of layers, one group: there is nothing to pad, and the draft takes what it takes alone.
+    plain = Plan(LLAMA, VLLM(), Speculation(5, DRAFT)).storage(8192, 32).parts
+    assert plain["speculative slots"] == 32 * 1 * 16 * 131_072  # 10 tokens ahead are one block
+    assert plain["draft cache"] == Plan(DRAFT, VLLM()).storage(8192 + 10, 32).bytes == 32 * 513 * 16 * 32_768
+
+
+def test_a_draft_asks_for_twice_the_proposals_in_vllm():
+    """At 27 tokens 3 proposals fit into the second block of 16, and 6 do not."""
+    looked_up, drafted = (Plan(LLAMA, VLLM(), Speculation(3, draft)).storage(27, 2).parts for draft in (None, DRAFT))
+    assert looked_up["speculative slots"] == 0
+    assert drafted["speculative slots"] == 2 * 16 * 131_072
+    assert drafted["draft cache"] == 2 * 3 * 16 * 32_768
+    ideal = Plan(LLAMA, speculation=Speculation(3, DRAFT)).storage(27, 2).parts
+    assert ideal["speculative slots"] == 2 * 3 * 131_072  # only vLLM's scheduler asks for them twice
+
+
+def test_a_draft_may_save_padding():
+    """Three full layers beside Gemma's ten make four groups of 13, which hold the 52 sliding ones without a rest."""
+    extra = CacheShape("draft", (attention(3, 16, 128),), vocabulary=262_208)
+    found = Plan(GEMMA, VLLM(), Speculation(1, extra)).storage(1000, 1)
+    layer = 16 * 2 * 16 * 128 * 2
+    assert found.parts["target cache"] + found.parts["speculative slots"] == 7 * 63 * 10 * layer
+    assert found.parts["draft cache"] == (5 * 63 * 13 - 7 * 63 * 10) * layer < 0
+
+
+def test_an_mtp_layer_as_the_log_prints_it():
+    """Qwen3.8-27B on 2 ranks with 2 proposals: 800 tokens a block; the published pool of 12.29 GiB holds one request, not two."""
+    mtp = CacheShape("MTP", (attention(1, 4, 256),), vocabulary=248_320)
+    plan = Plan(QWEN, VLLM(state_blocks=2), Speculation(2, mtp, vocabulary=1), tp=2)
+    found = plan.storage(262_144, 1)
+    pool = found.bytes - found.parts["row buffers"]
+    assert pool == (328 + 3 * (2 + 2)) * 17 * 800 * 2048
+    assert plan.sequences(262_144, 1229 * 2**30 // 100) == 1
 
 
 # ---- stages and ranks ------------------------------------------------------------------------------------------------
@@ -251,6 +304,20 @@ def test_draft_and_rows_lie_on_the_last_stage():
     plan = Plan(LLAMA, speculation=Speculation(2, DRAFT), pp=2)
     assert set(plan.storage(100, 1, 0).parts) == {"target cache", "speculative slots"}
     assert set(plan.storage(100, 1, 1).parts) == {"target cache", "speculative slots", "draft cache", "row buffers"}
+
+
+def test_stages_without_a_cache_stay():
+    """Gemma 4's last layers read other layers' caches: they are a stage, and it is free."""
+    shape = CacheShape("shares", (attention(2, 1, 64), Layers("shared", 4)), vocabulary=100)
+    assert [stage.empty for stage in shape.stages(3)] == [False, True, True]
+    for engine in (Ideal(), Paged(64), LlamaCpp(), VLLM()):
+        plan = Plan(shape, engine, Speculation(1), pp=3)
+        assert [plan.storage(256, 1, i).parts["target cache"] for i in range(3)] == [2 * 256 * 256, 0, 0]
+        assert plan.storage(256, 1, 2).parts["row buffers"] == 2 * 100 * 4
+        assert plan.fits(256, 1, [plan.storage(256, 1, 0).bytes, 0, 800]) and not plan.fits(256, 1, [10**9, 0, 799])
+        assert plan.sequences(256, [10**9, 0, 800 * 7]) == 7
+    beside = Plan(shape, VLLM(), Speculation(1, CacheShape("d", (attention(1, 1, 64),), vocabulary=100)), pp=3)
+    assert beside.storage(256, 1, 2).parts["draft cache"] == 17 * 16 * 256  # the draft alone in the last stage's pool
 
 
 def test_heads_are_kept_twice_where_ranks_outnumber_them():
@@ -322,7 +389,17 @@ def test_a_million_points(engine):
     (lambda: Plan(LLAMA, pp=2).sequences(1, [1, 2, 3]), "3 budgets for 2 pipeline stages"),
     (lambda: Plan(LLAMA).sequences(1, -1), "budget is -1"),
     (lambda: Plan(LLAMA).sequences(1, 1.5e9), "budget is 1500000000.0"),
-    (lambda: Plan(LLAMA).length(0, GIB), "sequences is 0: it must be at least 1"),
+    (lambda: Plan(LLAMA).length(0, GIB), "sequences is 0: it must be an integer of at least 1"),
+    (lambda: Plan(LLAMA).length(np.array([1]), GIB), "sequences is array"),
+    (lambda: Plan(LLAMA, pp=2).storage(1, 1, 2), "stage 2: there are stages 0 to 1"),
+    (lambda: Plan(LLAMA, pp=2).storage(1, 1, -1), "stage is -1"),
+    (lambda: Plan(CacheShape("x", (Layers("none", 4),))), "x keeps nothing: no layer has a cache"),
+    (lambda: Plan(LLAMA, speculation=Speculation(1, CacheShape("d", (Layers("shared", 4),)))), "d keeps nothing"),
+    (lambda: Speculation(True), "gamma is True"),
+    (lambda: Speculation(2, rows="f17"), "cache dtype 'f17' is not known"),
+    (lambda: available(np.array([10])), "memory is array"),
+    (lambda: available(10, utilisation=0.9), "two integers"),
+    (lambda: available(10, utilisation=(1, 2, 3)), "two integers"),
     (lambda: Speculation(-1), "gamma is -1"),
     (lambda: Speculation(2.0), "gamma is 2.0"),
     (lambda: Speculation(2, vocabulary=0), "vocabulary is 0"),
@@ -343,6 +420,26 @@ def test_past_the_maximum_is_a_warning():
     found = Plan(LLAMA).storage(np.array([1, 200_000]), 1)
     assert found.warnings == ("a length of 200,000 is past the model's maximum of 131,072",)
     assert found.bytes[1] == 200_000 * 131_072
+
+
+def test_the_draft_has_warnings_of_its_own():
+    draft = replace(DRAFT, longest=1000, warnings=("head_dim is a guess",))
+    found = Plan(replace(LLAMA, warnings=("so is this",)), speculation=Speculation(2, draft)).storage(2000, 1).warnings
+    assert found == ("so is this", "draft: head_dim is a guess", "draft: a length of 2,000 is past the model's maximum of 1,000")
+    windowed = CacheShape("w", (attention(1, 8, 64, window=8),), family="mistral", vocabulary=128_256)
+    assert Plan(LLAMA, LlamaCpp(), Speculation(2, windowed)).storage(9, 1).warnings == (
+        "draft: llama.cpp caches every token of mistral models: the window is not used",
+    )
+    assert Plan(LLAMA, LlamaCpp(), Speculation(0, windowed)).storage(9, 1).warnings == ()
+
+
+def test_vocabularies_must_agree():
+    other = replace(DRAFT, vocabulary=151_936)
+    sentence = "target and draft have vocabularies of 128,256 and 151,936: they must share one"
+    assert Plan(LLAMA, speculation=Speculation(2, other)).storage(1, 1).warnings == (sentence,)
+    for speculation in (None, Speculation(2), Speculation(2, DRAFT), Speculation(0, other)):
+        assert Plan(LLAMA, speculation=speculation).storage(1, 1).warnings == ()
+    assert Plan(LLAMA, speculation=Speculation(2, replace(DRAFT, vocabulary=None))).storage(1, 1).warnings == ()
 
 
 def test_too_small_a_budget_is_no_error():

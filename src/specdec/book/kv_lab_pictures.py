@@ -12,7 +12,8 @@ from specdec.kv.plan import GIB, Plan
 
 def map_picture(plan: Plan, budget: int, caption: str) -> Drawing:
     """Storage by length and concurrency, as a heat map of powers of two, with the budget's frontier as a line."""
-    lengths, sequences = 2 ** np.arange(8, 18), 2 ** np.arange(0, 11)
+    longest = plan.target.longest or 2**17
+    lengths, sequences = 2 ** np.arange(8, longest.bit_length()), 2 ** np.arange(0, 11)
     stored = plan.storage(lengths[None, :], sequences[:, None]).bytes / GIB
     fig, ax = new(6.2, 4.2)
     mesh = ax.pcolormesh(np.log2(lengths), np.log2(sequences), np.log2(stored), cmap="Greys", alpha=0.55, shading="nearest")
@@ -20,49 +21,37 @@ def map_picture(plan: Plan, budget: int, caption: str) -> Drawing:
         for y, number in enumerate(sequences):
             size = stored[y, x]
             fits = size <= budget / GIB
-            ax.text(math.log2(length), math.log2(number), f"{size:.3g}", ha="center", va="center", fontsize=7,
+            shown = f"{size:,.0f}" if size >= 10 else f"{size:.2g}"
+            ax.text(math.log2(length), math.log2(number), shown, ha="center", va="center", fontsize=7,
                     fontweight="bold" if fits else "normal", alpha=1 if fits else 0.55)  # fmt: skip
     fine = np.unique(np.geomspace(lengths[0], lengths[-1], 120).astype(int))
     most = plan.sequences(fine, budget)
-    shown = most > 0
-    ax.plot(np.log2(fine[shown]), np.log2(most[shown]), color=COLOURS[1])
+    ax.plot(np.log2(fine[most > 0]), np.log2(most[most > 0]), color=COLOURS[1])
     ax.set(xlabel="tokens a sequence", ylabel="sequences", ylim=(-0.5, 10.5))
     ax.set_xticks(np.log2(lengths), [f"{n:,}" if n < 1024 else f"{n // 1024}k" for n in lengths])
     ax.set_yticks(np.log2(sequences), [f"{n:,}" for n in sequences])
     mesh.set_edgecolor("face")
-    told = "; ".join(f"{n:,} tokens: {m:,}" for n, m in zip(lengths.tolist(), plan.sequences(lengths, budget).tolist(), strict=True))
+    fitting = zip(lengths.tolist(), plan.sequences(lengths, budget).tolist(), strict=True)
+    told = "; ".join(f"{n:,} tokens: {m:,}" for n, m in fitting)
     return figure(fig, alt=f"GiB by length and number of sequences; a line shows the most that fit. {told}.", caption=caption)
 
 
-def frontier_picture(plans: Mapping[str, Plan], budget: int, caption: str) -> Drawing:
-    """The most sequences by length, a line for each plan, and what the last loses against the first."""
-    fig, ax = new(5.6, 3.4)
-    lengths = np.unique(np.geomspace(256, 2**17, 200).astype(int))
-    told = []
-    for name, plan in plans.items():
-        most = plan.sequences(lengths, budget)
-        ax.step(lengths[most > 0], most[most > 0], where="post", label=name)
-        told.append(f"{name}: " + ", ".join(f"{n:,} tokens {plan.sequences(n, budget):,}" for n in (1024, 8192, 65536)))
-    ax.set(xscale="log", yscale="log", xlabel="tokens a sequence", ylabel="sequences that fit")
-    ax.legend()
-    return figure(fig, alt="Sequences that fit against their length. " + "; ".join(told) + ".", caption=caption)
-
-
 def bar_picture(parts: Mapping[str, Mapping[str, int]], limit: int, caption: str) -> Drawing:
-    """A bar for each plan, stacked of GiB by part, and the rank's memory as a line: {plan: {part: bytes}}."""
+    """A bar for each plan, stacked of GiB by five parts, and the rank's memory as a line: {plan: {part: bytes}}."""
     fig, ax = new(6.2, 0.6 * len(parts) + 1.7)
-    kinds = list(dict.fromkeys(part for each in parts.values() for part in each))
-    colours = [COLOURS[i % len(COLOURS)] for i in range(len(kinds))]
+    kinds = list(next(iter(parts.values())))
     ends = [0.0] * len(parts)
-    for i, kind in enumerate(kinds):
-        widths = [each.get(kind, 0) / GIB for each in parts.values()]
-        hatch = HATCHES[i % len(HATCHES)]
-        ax.barh(list(parts), widths, 0.6, ends, facecolor="none" if hatch else colours[i], edgecolor=colours[i], hatch=hatch, label=kind)
+    for kind, colour, hatch in zip(kinds, COLOURS, HATCHES, strict=True):
+        widths = [each[kind] / GIB for each in parts.values()]
+        face = "none" if hatch else colour
+        ax.barh(list(parts), widths, 0.6, ends, facecolor=face, edgecolor=colour, hatch=hatch, label=kind)
         ends = [end + width for end, width in zip(ends, widths, strict=True)]
     ax.axvline(limit / GIB, color=COLOURS[1])
     ax.annotate("memory", (limit / GIB, 1), (-4, 2), xycoords=("data", "axes fraction"), textcoords="offset points", ha="right")
     ax.set(xlabel="GiB on a rank", xlim=(0, 1.05 * max(*ends, limit / GIB)))
     ax.invert_yaxis()
     fig.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=3, columnspacing=1.2)
-    told = "; ".join(f"{name}: " + ", ".join(f"{kind} {size / GIB:.2f}" for kind, size in each.items()) for name, each in parts.items())
+    told = "; ".join(
+        f"{name}: " + ", ".join(f"{kind} {size / GIB:.2f}" for kind, size in each.items()) for name, each in parts.items()
+    )
     return figure(fig, alt=f"Stacked bars of GiB on a rank. {told}. Its memory: {limit / GIB:.0f}.", caption=caption)

@@ -122,6 +122,27 @@ def drop_thebe(app: Sphinx, page: str, template: str, context: dict[str, Any], d
     ]
 
 
+def drop_widget_state(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Leave out the state that ipywidgets store: without their scripts nothing reads it, and its ids change in every build."""
+    context["script_files"] = [
+        script
+        for script in context["script_files"]
+        if (getattr(script, "attributes", None) or {}).get("type") != "application/vnd.jupyter.widget-state+json"
+    ]
+
+
+def mount_calculator(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Put the KV calculator's module into a page that shows it. Inside the page, it works from a file too, without a server."""
+    if "data-kv-setting=" not in context.get("body", ""):
+        return
+    from specdec.book import kv_lab  # here, since it loads ipywidgets
+
+    known = kv_lab.data().replace("</", "<\\/")
+    begin = "start(document.getElementById('kv-data').textContent);"
+    context["body"] += f'<script type="application/json" id="kv-data">{known}</script>'
+    context["body"] += f'<script type="module">{kv_lab.module()}\n{begin}</script>'
+
+
 def serve_mathjax(app: Sphinx, error: Exception | None) -> None:
     """Copy what pages load of MathJax into the site (the wheel also holds 20 MB of other renderers and speech)."""
     package = find_spec("sphinx-mathjax-offline")
@@ -140,7 +161,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_node(element, html=(_visit, _depart), latex=(_pass, _pass), text=(_pass, _pass), man=(_pass, _pass))
     app.add_directive("quiz", QuizDirective)
     app.connect("doctree-resolved", drop_repeated_ids)
-    app.connect("html-page-context", drop_thebe, priority=900)
+    for change in (drop_thebe, drop_widget_state, mount_calculator):
+        app.connect("html-page-context", change, priority=900)
     app.connect("build-finished", serve_mathjax)
     app.config.mathjax_path = "mathjax/tex-chtml.js"  # type: ignore[attr-defined]
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

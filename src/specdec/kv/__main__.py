@@ -7,6 +7,7 @@ take a unit: 80GiB, 16.5GB, 512MiB. Memory, weights, activations and budget are 
 import argparse
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -25,11 +26,14 @@ UNITS = {
 }  # fmt: skip
 
 OPTIONS = {
-    "vllm": {"block": "block", "no_hybrid": "hybrid", "batched_tokens": "batched_tokens", "state_blocks": "state_blocks"},
+    "vllm": {
+        "block": "block", "grain": "grain", "no_hybrid": "hybrid", "batched_tokens": "batched_tokens",
+        "state_blocks": "state_blocks",
+    },
     "llama.cpp": {"ubatch": "ubatch", "unified": "unified", "swa_full": "swa_full"},
     "sglang": {"block": "page"},
     "tensorrt-llm": {"block": "page"},
-}
+}  # fmt: skip
 """Which of the options an engine has, and the field of its profile that each one sets."""
 
 
@@ -83,10 +87,12 @@ def parser() -> argparse.ArgumentParser:
     dtypes.add_argument("--kv-dtype", help="of keys and values, the draft's too: f16, fp8, q8_0, nvfp4, fp8_ds_mla, ...")
     dtypes.add_argument("--k-dtype", help="of the target's keys, or its latents")
     dtypes.add_argument("--v-dtype", help="of the target's values")
+    dtypes.add_argument("--state-dtype", help="of states, the draft's too; llama.cpp keeps them in f32 whatever is said here")
     rules = top.add_argument_group("engine")
     rules.add_argument("--engine", default="ideal", help=f"{', '.join(engines.ENGINES)} (default ideal: no rounding)")
     rules.add_argument("--block", type=int, help="tokens a block (vllm), or a page (sglang, tensorrt-llm)")
-    rules.add_argument("--no-hybrid", action="store_const", const=False, help="vllm: every layer in full")
+    rules.add_argument("--grain", type=int, help="vllm: a block beside states is a multiple of it (default 16; latent 64)")
+    rules.add_argument("--no-hybrid", action="store_const", const=False, help="vllm: windows are counted in full")
     rules.add_argument("--batched-tokens", type=int, help="vllm: tokens of a step, which its printed concurrency reserves")
     rules.add_argument("--state-blocks", type=int, help="vllm: blocks of a state, 2 where prefix caching aligns them")
     rules.add_argument("--ubatch", type=int, help="llama.cpp: tokens of a physical batch")
@@ -149,14 +155,22 @@ def _budget(given: argparse.Namespace) -> list[int] | None:
     return list(given.budget) if given.budget is not None else None
 
 
+def _typed(
+    shape: CacheShape, given: argparse.Namespace, both: str | None, k: str | None = None, v: str | None = None
+) -> CacheShape:
+    """The shape with the dtypes that are asked for; one for keys and values is no mistake where only latents are cached."""
+    values = any(part.role == "V" for group in shape.groups for part in group.token)
+    return shape.with_dtypes(k or both, v or (both if values else None), given.state_dtype)
+
+
 def _plan(given: argparse.Namespace) -> Plan:
-    both = given.kv_dtype
-    target = _shape(given.config).with_dtypes(given.k_dtype or both, given.v_dtype or both)
+    target = _typed(_shape(given.config), given, given.kv_dtype, given.k_dtype, given.v_dtype)
     speculation = None
     if given.gamma is not None:
         draft = _shape(given.draft) if given.draft is not None else None
-        if draft and both and both != "fp8_ds_mla":  # a layout that only the target may have
-            draft = draft.with_dtypes(both, both)
+        if draft:
+            # a mixed layout is the target's alone
+            draft = _typed(draft, given, None if given.kv_dtype == "fp8_ds_mla" else given.kv_dtype)
         speculation = Speculation(given.gamma, draft, given.vocabulary)
     elif given.draft is not None or given.vocabulary is not None:
         raise ValueError("a draft model and a vocabulary need --gamma, the proposals a round")
@@ -171,7 +185,6 @@ def facts(given: argparse.Namespace) -> dict[str, Any]:
     """Everything that is printed, as exact integers."""
     whole, budgets = _plan(given), _budget(given)
     target, stages = whole.target, whole.stages
-    draft = whole.speculation.draft if whole.speculation else None
     stored, one = whole.storage(given.tokens, given.sequences), whole.storage(given.tokens, 1)
     found: dict[str, Any] = {
         "model": target.name, "engine": whole.engine.name, "tokens": given.tokens, "sequences": given.sequences,
@@ -181,7 +194,7 @@ def facts(given: argparse.Namespace) -> dict[str, Any]:
         "rank_fixed_bytes_per_sequence": max(stage.fixed_bytes(whole.tp) for stage in stages),
         "bytes_per_sequence": one.bytes, "total_bytes": stored.bytes, "parts": stored.parts,
         "lines": [{"label": line.label, "formula": line.formula, "bytes": line.bytes} for line in stored.lines],
-        "warnings": [*stored.warnings, *(f"draft: {each}" for each in (draft.warnings if draft else ()))],
+        "warnings": list(stored.warnings),
     }  # fmt: skip
     if budgets is None:
         return found
@@ -215,7 +228,7 @@ def text(found: dict[str, Any]) -> str:
     """The same as a page of text."""
     ranks = f", tp {found['tp']}, pp {found['pp']}: the fullest rank" if found["tp"] * found["pp"] > 1 else ""
     out = [f"{found['model']}, {found['engine']}, {found['sequences']:,} sequences of {found['tokens']:,} tokens{ranks}", ""]
-    rows = [("bytes per token", "bytes_per_token"), ("fixed bytes per sequence", "fixed_bytes_per_sequence")]
+    rows = [("the model's own bytes per token", "bytes_per_token"), ("the model's own fixed bytes", "fixed_bytes_per_sequence")]
     if ranks:
         rows += [(f"{label}, on a rank", f"rank_{key}") for label, key in rows]
     rows += [("one sequence, allocated", "bytes_per_sequence"), ("all sequences", "total_bytes")]
@@ -254,15 +267,16 @@ def _fitting(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the plan; 0, or 2 after one line to standard error."""
+    """Print the plan; 0, or 2 after one line to standard error. A reader that closes the pipe early is no error."""
     try:
         given = parser().parse_args(arguments)
         found = facts(given)
-        out = json.dumps(found, indent=1) if given.json else text(found)
+        print(json.dumps(found, indent=1) if given.json else text(found), flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the flush at exit fails again, aloud
     except (ValueError, OSError, RecursionError) as error:
         print("error:", " ".join(str(error).split()), file=sys.stderr)
         return 2
-    print(out)
     return 0
 
 

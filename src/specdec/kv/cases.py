@@ -14,8 +14,8 @@ from importlib import resources
 from typing import Any
 
 from specdec.kv.dtypes import CacheDtype
-from specdec.kv.engines import VLLM, Engine, Ideal, LlamaCpp, Paged, Use, slot_length
-from specdec.kv.plan import GB, GIB, Plan
+from specdec.kv.engines import VLLM, Engine, Ideal, Layout, LlamaCpp, Paged, Use, slot_length
+from specdec.kv.plan import GB, GIB, Plan, Speculation
 from specdec.kv.shape import CacheShape, Layers, attention, gated_delta, latent, mamba, mamba2
 
 Case = dict[str, Any]
@@ -37,12 +37,12 @@ def cases() -> list[Case]:
 
 
 def shape_of(case: Case) -> CacheShape:
-    """The cache shape of a case's ``layers``, ``kv_dtype`` and ``family``; ``only`` keeps some kinds or roles of it."""
+    """The cache shape of a case's ``layers``, dtypes and ``family``; ``only`` keeps some kinds or roles of it."""
     if "layers" not in case:
         raise ValueError(f"case {case['id']}: no layers are given ({case.get('missing', 'list them')})")
     only = case.get("only", ())
     groups = tuple(_only(_layers(entry, case), only) for entry in case["layers"])
-    return CacheShape(case["model"], groups, family=case.get("family", ""))
+    return CacheShape(case["model"], groups, family=case.get("family", "")).with_dtypes(state=case.get("state_dtype"))
 
 
 def _layers(entry: dict[str, Any], case: Case) -> Layers:
@@ -88,7 +88,10 @@ def profile(case: Case) -> Engine:
     """The allocation rules of the engine that a case names. What is not an engine (a paper, a post) counts without rounding."""
     name = case["engine"].split()[0]
     if name == "vLLM":
-        return VLLM(case.get("block", 16), case.get("hybrid", True), case.get("batched_tokens"), case.get("state_blocks", 1))
+        return VLLM(
+            case.get("block", 16), case.get("hybrid", True), case.get("batched_tokens"), case.get("state_blocks", 1),
+            case.get("grain"),
+        )  # fmt: skip
     if name in ("llama.cpp", "ollama"):
         return LlamaCpp(case.get("ubatch", 512), case.get("unified", False), case.get("swa_full", False), case.get("pad", 256))
     pages = {"SGLang": 1, "TensorRT-LLM": 64, "xinfer": 64}
@@ -107,11 +110,16 @@ def _length(case: Case) -> int:
 def _storage(case: Case) -> Any:
     """Bytes on the fullest rank, of one stage, or of all ranks together."""
     tp = case.get("tp", 1)
-    plan = Plan(shape_of(case), profile(case), tp=tp, pp=case.get("pp", 1), partition=case.get("partition"))
-    use = _length(case), case.get("concurrency", 1)
+    ahead = Speculation(case["lookahead"], vocabulary=1) if "lookahead" in case else None
+    plan = Plan(shape_of(case), profile(case), ahead, tp, case.get("pp", 1), case.get("partition"))
+
+    def caches(stage: int | None) -> Any:
+        stored = plan.storage(_length(case), case.get("concurrency", 1), stage)
+        return stored.bytes - stored.parts.get("row buffers", 0)
+
     if case.get("ranks") == "all":
-        return tp * sum(plan.storage(*use, stage).bytes for stage in range(len(plan.stages)))
-    return plan.storage(*use, case.get("stage")).bytes
+        return tp * sum(caches(stage) for stage in range(len(plan.stages)))
+    return caches(case.get("stage"))
 
 
 def _one_token(case: Case) -> int:
@@ -135,23 +143,27 @@ def _budget(case: Case) -> int:
     for name, unit in (("available_gib", GIB), ("available_gb", GB)):
         if name in case:
             return int(Fraction(case[name]) * unit)
-    return int(case["blocks"]) * _vllm(case).layout(shape_of(case), case.get("tp", 1)).block_bytes
+    return int(case["blocks"]) * _layout(case).block_bytes
+
+
+def _layout(case: Case) -> Layout:
+    return _vllm(case).layout(shape_of(case), case.get("tp", 1), case.get("lookahead", 0))
 
 
 def _log(case: Case, length: int | None = None) -> Any:
-    return _vllm(case).log(shape_of(case), _budget(case), length or _length(case), case.get("tp", 1))
+    return _vllm(case).log(
+        shape_of(case), _budget(case), length or _length(case), case.get("tp", 1), case.get("lookahead", 0)
+    )  # fmt: skip
 
 
 def _block_tokens(case: Case, windowed: bool) -> int:
-    kinds = _vllm(case).layout(shape_of(case), case.get("tp", 1)).kinds
-    return next(size for group, size, _ in kinds if group.token and (group.window is not None) == windowed)
+    return next(size for group, size, _ in _layout(case).kinds if group.token and (group.window is not None) == windowed)
 
 
 def _request_blocks(case: Case, length: int | None = None, attention_only: bool = False) -> int:
-    engine, use = _vllm(case), Use(length or _length(case), 1)
-    kinds = engine.layout(shape_of(case), case.get("tp", 1)).kinds
-    counted = [kind for kind in kinds if not attention_only or (kind[0].token and kind[0].window is None)]
-    return int(sum(groups * engine.blocks(group, size, use) for group, size, groups in counted))
+    engine, use = _vllm(case), Use(length or _length(case), 1, case.get("lookahead", 0))
+    counted = [kind for kind in _layout(case).kinds if not attention_only or (kind[0].token and kind[0].window is None)]
+    return int(sum(groups * engine.held(group, size, use) for group, size, groups in counted))
 
 
 def _other(case: Case) -> Case:
@@ -165,7 +177,7 @@ MEASURES: dict[str, Callable[[Case], Any]] = {
     "values per token": _values,
     "storage": _storage,
     "pool blocks": lambda case: _log(case).blocks,
-    "pool tokens": lambda case: _log(case).tokens,
+    "pool tokens": lambda case: _log(case).tokens if "tokens" in case else _log(case).tokens_by_groups,
     "concurrency": lambda case: _log(case).concurrency,
     "request blocks": _request_blocks,
     "attention block": lambda case: _block_tokens(case, windowed=False),
@@ -192,7 +204,7 @@ EXTRAS: dict[str, Callable[[Case, Any], Any]] = {
     "request_blocks": lambda case, _: _request_blocks(case),
     "attention_block": lambda case, _: _block_tokens(case, windowed=False),
     "sliding_block": lambda case, _: _block_tokens(case, windowed=True),
-    "page_bytes": lambda case, _: _vllm(case).layout(shape_of(case), case.get("tp", 1)).block_bytes,
+    "page_bytes": lambda case, _: _layout(case).block_bytes,
 }
 
 

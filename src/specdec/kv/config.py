@@ -252,6 +252,8 @@ def parse(text: str, *, name: str | None = None, dtype: str | CacheDtype | None 
         config = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"this is not JSON: {error}") from error
+    if isinstance(config, str):
+        raise ValueError("a config is a JSON object of keys and values, not a str")
     return read(config, name=name, dtype=dtype)
 
 
@@ -658,11 +660,12 @@ def _indexes(c: Fields, i: int) -> bool:
     return max(i - (2 if offset is None else offset) + 1, 0) % every == 0
 
 
-def _state_dtype(c: Fields) -> CacheDtype:
+def _state_dtype(c: Fields, own: CacheDtype) -> CacheDtype:
+    """As the config says; else ``own``, for most the model's dtype, as vLLM's ``auto`` takes it."""
     given = c.get("mamba_ssm_dtype")
     if given is None or given == "auto":
-        c.warn("config lacks mamba_ssm_dtype: states are counted in float32")
-        return cache_dtype("f32")
+        c.warn(f"config lacks mamba_ssm_dtype: states are counted in {own.name}")
+        return own
     return cache_dtype(given)
 
 
@@ -676,19 +679,19 @@ def _linear(c: Fields, own: CacheDtype) -> Layers:
             key_width=c.need("linear_key_head_dim", "the size of a linear layer's key"),
             value_width=c.need("linear_value_head_dim", "the size of a linear layer's value"),
             kernel=c.need("linear_conv_kernel_dim", "the length of the linear layers' convolution"),
-            state=_state_dtype(c), conv=own,
+            state=_state_dtype(c, own), conv=own,
         )  # fmt: skip
     if c.get("linear_num_heads") is not None or c.get("short_conv_kernel_size") is not None:
         heads = c.whole("linear_num_heads") or c.need("num_attention_heads", "the heads of the linear layers")
         width = c.whole("linear_head_dim") or _head_size(c, "linear", 0)
         kernel = c.need("linear_conv_kernel_dim", "the length of the linear layers' convolution")
         return gated_delta(1, value_heads=heads, key_heads=heads, key_width=width, value_width=width, kernel=kernel,
-                           state=_state_dtype(c), conv=own)  # fmt: skip
+                           state=_state_dtype(c, cache_dtype("f32")), conv=own)  # fmt: skip
     if c.get("mamba_d_state") is not None:
         return _mamba(c, own)
     if c.family.startswith(("minimax", "bailing")):
         heads, width = c.need("num_attention_heads", "the heads of lightning attention"), _head_size(c, "linear", 0)
-        return Layers("recurrent", 1, state=(Part("state", heads, width * width, _state_dtype(c)),))
+        return Layers("recurrent", 1, state=(Part("state", heads, width * width, _state_dtype(c, cache_dtype("f32"))),))
     raise ValueError("config lacks linear_num_value_heads: the sizes of its linear layers (or those of Mamba: mamba_d_state)")
 
 
@@ -697,11 +700,11 @@ def _mamba(c: Fields, own: CacheDtype) -> Layers:
     size = c.need("mamba_d_state", "the size of a Mamba state")
     kernel = c.need("mamba_d_conv", "the length of the Mamba layers' convolution")
     if c.get("mamba_n_groups") is None:
-        return mamba(1, channels=_channels(c), state_size=size, kernel=kernel, state=_state_dtype(c), conv=own)
+        return mamba(1, channels=_channels(c), state_size=size, kernel=kernel, state=_state_dtype(c, own), conv=own)
     heads = c.need("mamba_num_heads", "the heads of the Mamba layers")
     return mamba2(1, heads=heads, width=_mamba_width(c, heads), state_size=size,
                   groups=c.need("mamba_n_groups", "the groups of the Mamba layers"), kernel=kernel,
-                  state=_state_dtype(c), conv=own)  # fmt: skip
+                  state=_state_dtype(c, own), conv=own)  # fmt: skip
 
 
 def _channels(c: Fields) -> int:
@@ -724,14 +727,14 @@ def _conv(c: Fields, own: CacheDtype) -> Layers:
     """LFM2's short convolution: the last inputs of every channel."""
     past = c.need("conv_L_cache", "the length of the convolution") - 1
     width = c.whole("conv_dim") or c.need("hidden_size", "the width of the convolution")
-    return Layers("recurrent", 1, state=(Part("conv", width, max(1, past), own),))
+    return Layers("recurrent", 1, state=(Part("conv", width, 1, own, max(1, past)),))
 
 
 def _lru(c: Fields, own: CacheDtype) -> Layers:
     """RecurrentGemma (arXiv 2404.07839): one float32 number for each channel, behind a short convolution."""
     width = c.whole("lru_width") or c.need("hidden_size", "the width of the recurrence")
     past = (c.whole("conv1d_width") or 4) - 1
-    return Layers("recurrent", 1, state=(Part("state", width, 1, cache_dtype("f32")), Part("conv", width, max(1, past), own)))
+    return Layers("recurrent", 1, state=(Part("state", width, 1, cache_dtype("f32")), Part("conv", width, 1, own, max(1, past))))
 
 
 def _shared(c: Fields, layers: list[Layers]) -> list[Layers]:

@@ -8,8 +8,15 @@ import numpy as np
 Count = int | np.ndarray
 """A Python integer, or an array of int64 or of Python integers (object dtype)."""
 
-SAFE = 2**62
-"""Below it, sums and products of a plan stay within int64."""
+SAFE = 2**55
+"""A product below it stays int64, and so does a sum of some hundred such products."""
+
+
+def whole(name: str, value: Any, least: int = 0) -> int:
+    """A Python integer of at least ``least``; ``ValueError`` otherwise, for arrays and booleans too."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} is {value!r}: it must be an integer of at least {least}")
+    return int(value)
 
 
 def count(name: str, value: Any, least: int = 0) -> Any:
@@ -27,14 +34,20 @@ def count(name: str, value: Any, least: int = 0) -> Any:
     return values.astype(object) if values.max() >= SAFE else values.astype(np.int64)
 
 
+def times(*factors: Any) -> Any:
+    """Their product; an array turns to Python integers (object dtype) where int64 might not hold what follows from it."""
+    most = 1
+    for factor in factors:
+        most *= factor if isinstance(factor, int) else int(factor.max())
+    product: Any = 1
+    for factor in factors:
+        product = product * (factor.astype(object) if most >= SAFE and not isinstance(factor, int) else factor)
+    return product
+
+
 def largest(*values: Any) -> list[int]:
     """The largest entry of each, as Python integers."""
     return [value if isinstance(value, int) else int(value.max()) for value in values]
-
-
-def wide(*values: Any) -> list[Any]:
-    """Arrays of Python integers in the place of int64, which a product could leave."""
-    return [value if isinstance(value, int) else value.astype(object) for value in values]
 
 
 def least(a: Any, b: Any) -> Any:

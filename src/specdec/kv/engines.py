@@ -6,9 +6,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import gcd
 from typing import Any, Protocol
 
-from specdec.kv.counts import blocks, count, greatest, least, padded
+from specdec.kv.counts import SAFE, blocks, count, greatest, least, padded, times, whole
 from specdec.kv.shape import CacheShape, Layers
 
 
@@ -25,7 +26,8 @@ class Line:
 class Use:
     """What is to be held: ``sequences`` texts of ``length`` tokens, and room for ``lookahead`` proposals behind each.
 
-    Their first ``shared`` tokens are the same and are kept once, as far as the engine can. ``tp``: ranks that share the heads.
+    Integers, or arrays that broadcast. Their first ``shared`` tokens are the same and are kept once, as far as the engine can.
+    ``tp``: ranks that share the heads. ``drafted``: the proposals come from a draft with a cache of its own.
     """
 
     length: Any
@@ -33,6 +35,15 @@ class Use:
     lookahead: int = 0
     shared: int = 0
     tp: int = 1
+    drafted: bool = False
+
+    def __post_init__(self) -> None:
+        whole("lookahead", self.lookahead), whole("shared tokens", self.shared), whole("tensor parallelism", self.tp, 1)
+        length, sequences = count("length", self.length, max(1, self.shared)), count("sequences", self.sequences)
+        if self.lookahead >= SAFE and not isinstance(length, int):
+            length = length.astype(object)
+        object.__setattr__(self, "length", length)
+        object.__setattr__(self, "sequences", sequences)
 
 
 class Engine(Protocol):
@@ -49,21 +60,26 @@ class Engine(Protocol):
         """Where the rules stop short of what the engine does."""
 
 
-def _group_lines(shape: CacheShape, use: Use, cells: Callable[[Layers], Any], copies: Any) -> list[Line]:
-    """For engines that size each kind of layers on its own: cells for all sequences together, and copies of the states."""
+def _token_lines(shape: CacheShape, use: Use, cells: Callable[[Layers], Any]) -> list[Line]:
+    """For engines that size each kind of layers on its own: cells of all sequences together."""
     lines = []
     for group in shape.groups:
         if group.token:
-            held, one = cells(group), group.token_bytes(use.tp)
-            parts = " + ".join(part.formula(use.tp) for part in group.token)
-            lines.append(Line(group.name, f"{group.count} layers x {_shown(held)} cells x ({parts})", group.count * one * held))
-        if group.state:
-            parts = " + ".join(part.formula(use.tp) for part in group.state)
-            held = copies * use.sequences
-            lines.append(
-                Line(f"{group.name} state", f"{group.count} layers x {_shown(held)} states x ({parts})",
-                     group.count * group.state_bytes(use.tp) * held)
-            )  # fmt: skip
+            held, parts = cells(group), " + ".join(part.formula(use.tp) for part in group.token)
+            size = times(group.count * group.token_bytes(use.tp), held)
+            lines.append(Line(group.name, f"{group.count} layers x {_shown(held)} cells x ({parts})", size))
+    return lines
+
+
+def _state_lines(shape: CacheShape, use: Use, *, inputs: int) -> list[Line]:
+    """States, once more for each proposal; convolutions too, or once with so many ``inputs`` more."""
+    lines = []
+    for group in (each.deeper(inputs) for each in shape.groups):
+        for part in group.state:
+            copies = 1 if part.role == "conv" and inputs else 1 + use.lookahead
+            held, size = times(copies, use.sequences), group.count * part.size(use.tp)
+            formula = f"{group.count} layers x {_shown(held)} x ({part.formula(use.tp)})"
+            lines.append(Line(f"{group.name}: {part.role}", formula, times(size, held)))
     return lines
 
 
@@ -73,9 +89,10 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Ideal:
-    """No rounding: exactly the tokens that a later token may look at.
+    """No rounding: the tokens that a later token may look at, of a chunk at most all.
 
-    A state can't be cut back, so a rewind over ``lookahead`` proposals needs one copy more for each.
+    A state can't be cut back, so a rewind over ``lookahead`` proposals needs one copy more for each; a convolution needs as many
+    inputs more.
     """
 
     name = "ideal"
@@ -85,11 +102,11 @@ class Ideal:
 
         def cells(group: Layers) -> Any:
             if group.window is None:
-                return use.shared + use.sequences * (use.length + use.lookahead - use.shared)
+                return use.shared + times(use.sequences, use.length + use.lookahead - use.shared)
             once = greatest(0, use.shared - greatest(0, use.length - group.window))  # of the window, what lies in the prefix
-            return once + use.sequences * (least(use.length, group.window) + use.lookahead - once)
+            return once + times(use.sequences, least(use.length, group.window) + use.lookahead - once)
 
-        return _group_lines(shape, use, cells, 1 + use.lookahead)
+        return _token_lines(shape, use, cells) + _state_lines(shape, use, inputs=use.lookahead)
 
     def warnings(self, shape: CacheShape, use: Use) -> tuple[str, ...]:
         """None."""
@@ -112,9 +129,9 @@ class Paged:
         once = use.shared // self.page * self.page
 
         def cells(group: Layers) -> Any:
-            return once + use.sequences * (padded(use.length + use.lookahead, self.page) - once)
+            return once + times(use.sequences, padded(use.length + use.lookahead, self.page) - once)
 
-        return _group_lines(shape, use, cells, 1 + use.lookahead)
+        return _token_lines(shape, use, cells) + _state_lines(shape, use, inputs=use.lookahead)
 
     def warnings(self, shape: CacheShape, use: Use) -> tuple[str, ...]:
         """Says where windows are given up."""
@@ -123,19 +140,24 @@ class Paged:
 
 
 LLAMA_CPP_WINDOWS = (
-    "cohere2", "exaone4", "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text",
-    "gemma4_unified", "gemma4_unified_text", "gpt_oss", "llama4", "llama4_text", "olmo3", "smallthinker",
+    "afmoe", "cohere2", "exaone4", "exaone_moe", "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4",
+    "gemma4_text", "gemma4_unified", "gemma4_unified_text", "gpt_oss", "laguna", "llama4", "llama4_text", "mimo_v2_flash",
+    "olmo3", "plamo3", "smallthinker", "step3p5",
 )  # fmt: skip
-"""Families whose windows llama.cpp keeps (set where it loads the architecture); of all others it caches every token."""
+"""Families whose windows llama.cpp keeps, as its loader of the architecture sets them."""
+
+LLAMA_CPP_FULL = ("ministral", "mistral", "mixtral", "phi3", "phimoe", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "starcoder2")
+"""Families whose windows it does not use: it caches every token. Of families in neither list the windows are counted."""
 
 
 @dataclass(frozen=True)
 class LlamaCpp:
     """llama.cpp: cells in multiples of 256 for each slot, windows of ``window + ubatch`` cells, states in float32.
 
-    Seen in its sources of late 2025 to 2026: ``llama-context.cpp`` (n_ctx and n_ctx_seq padded to 256), and
-    ``llama-kv-cache-iswa.cpp`` (``pad256(min(size_base, n_swa * (unified ? n_seq_max : 1) + n_ubatch))``).
-    ``unified``: one pool for all slots. ``swa_full``: the option that gives windows up. Latent attention keeps no V there either.
+    Seen in its sources of late 2025 to 2026: ``llama-context.cpp`` (n_ctx and n_ctx_seq padded to 256),
+    ``llama-kv-cache-iswa.cpp`` (``pad256(min(size_base, n_swa * (unified ? n_seq_max : 1) + n_ubatch))``), and in 2026
+    ``llama-memory-recurrent.cpp`` (a copy of states and convolutions for each proposal). ``unified``: one pool for all slots.
+    ``swa_full``: the option that gives windows up. Latent attention keeps no V since pull request 19067 of January 2026.
     """
 
     ubatch: int = 512
@@ -149,29 +171,29 @@ class LlamaCpp:
 
     def lines(self, shape: CacheShape, use: Use) -> list[Line]:
         """A line for each kind of layers."""
-        wide = shape.with_dtypes(state="f32", conv="f32")
-        windows = shape.family in ("", *LLAMA_CPP_WINDOWS) and not self.swa_full
+        windows = shape.family not in LLAMA_CPP_FULL and not self.swa_full
         room, streams = use.length + use.lookahead, use.sequences
         if self.unified:
-            room, streams = use.shared + use.sequences * (room - use.shared), 1
+            room, streams = use.shared + times(use.sequences, room - use.shared), 1
         base = padded(room, self.pad)
 
         def cells(group: Layers) -> Any:
             if group.window is None or not windows:
-                return streams * base
-            # More windows than the pool has room for change nothing; cut off, they can't leave int64.
-            seen = (least(use.sequences, blocks(base, group.window)) if self.unified else 1) * group.window + self.ubatch
-            return streams * padded(least(base, seen), self.pad)
+                return times(streams, base)
+            seen = times(use.sequences if self.unified else 1, group.window) + self.ubatch
+            return times(streams, padded(least(base, seen), self.pad))
 
-        return _group_lines(wide, use, cells, 1)
+        wide = shape.with_dtypes(state="f32", conv="f32")
+        return _token_lines(shape, use, cells) + _state_lines(wide, use, inputs=0)
 
     def warnings(self, shape: CacheShape, use: Use) -> tuple[str, ...]:
-        """Windows dropped, states that can't be rewound, slots that don't share."""
+        """Windows dropped or not known, slots that don't share."""
         found = []
-        if any(g.window is not None for g in shape.groups) and shape.family not in ("", *LLAMA_CPP_WINDOWS):
-            found.append(f"llama.cpp caches every token of {shape.family} models: the window is not used")
-        if use.lookahead and any(group.state for group in shape.groups):
-            found.append("llama.cpp rewinds a state from checkpoints outside of this cache: they are not counted")
+        if any(g.window is not None for g in shape.groups):
+            if shape.family in LLAMA_CPP_FULL:
+                found.append(f"llama.cpp caches every token of {shape.family} models: the window is not used")
+            elif shape.family not in ("", *LLAMA_CPP_WINDOWS):
+                found.append(f"whether llama.cpp uses the windows of {shape.family} models is not known here: they are counted")
         if use.shared and not self.unified:
             found.append("llama.cpp slots share a prefix only in a unified cache: it is counted once a slot")
         return tuple(found)
@@ -212,29 +234,37 @@ class VLLM:
     """vLLM's block pool: ``kv_cache_utils.py`` and ``kv_cache_interface.py``, seen in versions 0.8 to 0.23.
 
     Layers of one kind form one group. Mixed kinds form groups of equally many layers that share one pool, so all pages get one
-    size: smaller ones by more tokens a block, states by padding. ``hybrid=False`` counts every layer in full.
+    size: smaller ones by more tokens a block (a multiple of ``grain``, 16, or 64 for latent attention), states by padding.
+    ``hybrid=False`` counts windows in full. A draft's layers join the target's groups.
 
-    A running request holds ``ceil(window / block)`` blocks of a window; give ``batched_tokens`` for what vLLM reserves when it
-    prints its maximum concurrency: the window, the tokens of one step, and a block for the offset. ``state_blocks`` is 2 where
-    prefix caching aligns the states (``mamba_cache_mode="align"``). A drafter's layers are counted as a pool of their own.
+    A window is freed by whole blocks, so at most lengths one block more than ``ceil(window / block)`` is held; a plan counts the
+    most that a text holds on its way to its length. Give ``batched_tokens`` for what vLLM reserves when it prints its maximum
+    concurrency: the window, the tokens of one step, and a block. ``state_blocks`` is 2 where prefix caching aligns the states
+    (``mamba_cache_mode="align"``, the default since early 2026). A draft's proposals ask for 2γ tokens ahead, others for γ.
+    Block 0, which vLLM keeps for itself, is not counted; pipeline stages are grouped each for itself.
     """
 
     block: int = 16
     hybrid: bool = True
     batched_tokens: int | None = None
     state_blocks: int = 1
+    grain: int | None = None
     name = "vLLM"
 
     def __post_init__(self) -> None:
-        count("tokens a block", self.block, 1), count("blocks of a state", self.state_blocks, 1)
+        whole("tokens a block", self.block, 1), whole("blocks of a state", self.state_blocks, 1)
         if self.batched_tokens is not None:
-            count("batched tokens", self.batched_tokens, 1)
+            whole("batched tokens", self.batched_tokens, 1)
+        if self.grain is not None:
+            whole("grain of a block", self.grain, 1)
 
-    def layout(self, shape: CacheShape, tp: int = 1) -> Layout:
+    def layout(self, shape: CacheShape, tp: int = 1, lookahead: int = 0) -> Layout:
         """Groups and pages. ``ValueError`` where pages of different kinds can't be made equal by whole factors."""
         kinds: list[Layers] = []
-        for group in (piece for layers in shape.groups for piece in _apart(layers)):
-            if group.token and not self.hybrid:
+        pieces = [piece.deeper(lookahead) for layers in shape.groups for piece in _apart(layers)]
+        full = any(piece.token and piece.window is None for piece in pieces)
+        for group in pieces:
+            if group.token and full and not self.hybrid:
                 group = replace(group, kind="full", window=None)
             same = [i for i, kind in enumerate(kinds) if replace(kind, count=group.count) == group]
             if same:
@@ -255,7 +285,8 @@ class VLLM:
             raise ValueError("vLLM: states of different sizes without attention are not modelled")
         block = self.block
         if states:  # the attention block grows until its page holds a state
-            block = max(block, 16 * blocks(max(states), 16 * max(tokens)))
+            grain = self.grain or (64 if any(group.kind == "latent" for group in kinds) else 16)
+            block = max(block, grain * blocks(max(states), grain * max(tokens)))
         page = max([max(tokens) * block, *states])
         counts = [group.count for group in kinds]
         size = max(counts) if 2 * max(counts) < 3 * min(counts) else min(counts)
@@ -265,62 +296,89 @@ class VLLM:
             if group.token and page % own:
                 raise ValueError(
                     f"vLLM: a page of {own} bytes ({group.name}) does not divide one of {page}, so the kinds can't share a pool:"
-                    " hybrid=False counts every layer in full"
+                    " where a window is among them, hybrid=False counts it in full"
                 )
             found.append((group, block * (page // own) if group.token else block, blocks(group.count, size)))
         return Layout(page, size, tuple(found))
 
     def blocks(self, group: Layers, size: int, use: Use) -> Any:
-        """Blocks of ``size`` tokens that one sequence holds in one group."""
+        """The most blocks of ``size`` tokens that one sequence holds in one group on its way to the length, or has reserved."""
         if group.state:
             return self.state_blocks + use.lookahead
-        cells = use.length + use.lookahead
+        cells = use.length + self._ahead(use)
         if group.window is None:
             return blocks(cells, size)
-        if self.batched_tokens is None:
-            return blocks(least(use.length, group.window) + use.lookahead, size)
         chunked = group.kind == "chunked"
-        reserved = least(group.window - (0 if chunked else 1) + self.batched_tokens, cells)
-        return blocks(reserved, size) + (0 if chunked else 1)
+        if self.batched_tokens is not None:
+            reserved = least(group.window - (0 if chunked else 1) + self.batched_tokens, cells)
+            return blocks(reserved, size) + (0 if chunked else 1)
+        step = gcd(group.window, size) if chunked else 1  # where in a block it may begin
+        return least(blocks(cells, size), blocks(group.window - step + self._ahead(use), size) + 1)
+
+    def held(self, group: Layers, size: int, use: Use) -> Any:
+        """Blocks of ``size`` tokens that one sequence of exactly this length holds in one group."""
+        if group.state or group.window is None:
+            return self.blocks(group, size, use)
+        chunked = group.kind == "chunked"
+        unseen = (use.length - 1) // group.window * group.window if chunked else greatest(0, use.length - group.window)
+        return blocks(use.length + self._ahead(use), size) - unseen // size
+
+    @staticmethod
+    def _ahead(use: Use) -> int:
+        return 2 * use.lookahead if use.drafted else use.lookahead
 
     def lines(self, shape: CacheShape, use: Use) -> list[Line]:
         """A line for each kind of layers."""
-        layout, lines = self.layout(shape, use.tp), []
+        if shape.empty:
+            return []
+        layout, lines = self.layout(shape, use.tp, use.lookahead), []
         for group, size, groups in layout.kinds:
             each = self.blocks(group, size, use)
             once = use.shared // size if group.token and group.window is None else 0
-            held = groups * (once + use.sequences * (each - once))
+            held = times(groups, once + times(use.sequences, each - once))
             what = group.name if len(layout.kinds) > 1 else "all layers"
-            unit = f"{groups} groups of {layout.size} layers, " if len(layout.kinds) > 1 else ""
+            unit = f"{groups} x {layout.size} layers, " if len(layout.kinds) > 1 else ""
             tokens = f"{size} tokens a block" if group.token else "a state a block"
-            lines.append(
-                Line(what, f"{_shown(held)} blocks x {layout.block_bytes:,} B ({unit}{tokens})", held * layout.block_bytes)
-            )
+            formula = f"{_shown(held)} blocks x {layout.block_bytes:,} B ({unit}{tokens})"
+            lines.append(Line(what, formula, times(held, layout.block_bytes)))
         return lines
 
     def warnings(self, shape: CacheShape, use: Use) -> tuple[str, ...]:
         """Says when windows are given up."""
-        lost = not self.hybrid and any(group.window is not None for group in shape.groups)
+        kinds = {group.window is None for group in shape.groups if group.token}
+        lost = not self.hybrid and len(kinds) == 2
         return ("vLLM without the hybrid manager: every layer is counted in full",) if lost else ()
 
-    def log(self, shape: CacheShape, budget: int, length: int, tp: int = 1) -> "Log":
-        """What vLLM prints at start for ``budget`` bytes on the smallest rank and requests of ``length`` tokens."""
-        layout, use = self.layout(shape, tp), Use(length, 1, tp=tp)
-        number = budget // layout.block_bytes
-        each = sum(groups * self.blocks(group, size, use) for group, size, groups in layout.kinds)
-        if len(layout.kinds) > 1:
-            return Log(number, each, Fraction(number, each), int(number * length // each))
-        return Log(number, each, Fraction(number, each), int(number * self.block))
+    def log(self, shape: CacheShape, budget: int, length: int, tp: int = 1, lookahead: int = 0) -> "Log":
+        """What vLLM prints at start for ``budget`` bytes on the smallest rank and requests of at most ``length`` tokens.
+
+        ``shape`` holds the draft's layers too, if there are any. Windows are counted as ``blocks`` says.
+        """
+        layout = self.layout(shape, whole("tp", tp, 1), whole("lookahead", lookahead))
+        use = Use(whole("length", length, 1), 1, tp=tp)
+        number = whole("budget", budget) // layout.block_bytes
+        states = sum(groups for group, _, groups in layout.kinds if group.state)
+        each = sum(groups * self.blocks(group, size, use) for group, size, groups in layout.kinds) + states * lookahead
+        smallest = min(size for _, size, _ in layout.kinds)
+        return Log(
+            number, each, Fraction(number, each), number * length // each,
+            number // sum(groups for _, _, groups in layout.kinds) * smallest,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Log:
-    """``blocks`` in the pool, blocks of one request, how many requests fit at once, and the line ``GPU KV cache size``."""
+    """``blocks`` in the pool, blocks of one request, how many requests fit at once, and the line ``GPU KV cache size``.
+
+    That line is ``tokens`` in versions from about 0.20 on: requests times their length. Before it was ``tokens_by_groups``:
+    blocks over the number of groups, which misleads where groups need different numbers of blocks.
+    """
 
     blocks: int
     blocks_per_request: int
     concurrency: Fraction
     tokens: int
+    tokens_by_groups: int
 
 
 ENGINES: dict[str, Engine] = {

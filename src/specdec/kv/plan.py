@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from specdec.kv.counts import SAFE, count, greatest, largest, total, wide
+from specdec.kv.counts import SAFE, count, greatest, largest, times, total, whole
 from specdec.kv.dtypes import CacheDtype, cache_dtype
-from specdec.kv.engines import Engine, Ideal, Line, Use
+from specdec.kv.engines import VLLM, Engine, Ideal, Line, Use
 from specdec.kv.shape import CacheShape
 
 GIB, GB = 2**30, 10**9
@@ -26,8 +26,9 @@ def size(number: int) -> str:
 
 def available(memory: int, *, weights: int = 0, activations: int = 0, utilisation: tuple[int, int] = (9, 10)) -> int:
     """Bytes for caches: ``memory`` times the utilisation, a fraction of two integers, less weights and the activations' peak."""
-    memory, weights, activations = count("memory", memory, 1), count("weights", weights), count("activations", activations)
-    over, under = utilisation
+    memory, weights, activations = whole("memory", memory, 1), whole("weights", weights), whole("activations", activations)
+    pair = utilisation if isinstance(utilisation, tuple) and len(utilisation) == 2 else (0, 0)
+    over, under = pair
     if not (isinstance(over, int) and isinstance(under, int) and 0 < over <= under):
         raise ValueError(f"utilisation is {utilisation}: it must be two integers (a, b) with 0 < a <= b")
     left = memory * over // under - weights - activations
@@ -52,9 +53,9 @@ class Speculation:
     rows: str | CacheDtype = "f32"
 
     def __post_init__(self) -> None:
-        count("gamma", self.gamma)
+        whole("gamma", self.gamma), cache_dtype(self.rows)
         if self.vocabulary is not None:
-            count("vocabulary", self.vocabulary, 1)
+            whole("vocabulary", self.vocabulary, 1)
 
 
 @dataclass(frozen=True)
@@ -88,14 +89,14 @@ class Plan:
     shared: int = 0
 
     def __post_init__(self) -> None:
-        count("tensor parallelism", self.tp, 1)
-        count("shared tokens", self.shared)
-        for stage in self.stages:  # heads that the ranks can't share, pages that can't be made equal: refused here
-            self.engine.lines(stage, Use(self.shared + 1, 1, tp=self.tp, shared=self.shared))
-        if self.speculation and self.speculation.draft:
-            self.engine.lines(self.speculation.draft, Use(self.shared + 1, 1, tp=self.tp, shared=self.shared))
+        whole("shared tokens", self.shared)
+        for shape in (self.target, self.draft):
+            if shape is not None and shape.empty:
+                raise ValueError(f"{shape.name or 'this shape'} keeps nothing: no layer has a cache")
         if self.speculation and self.gamma and self._vocabulary is None:
             raise ValueError("the config names no vocab_size: give the vocabulary of the row buffers")
+        # Heads that the ranks can't share, pages that can't be made equal: refused here.
+        self._storage(self.shared + 1, 1, None)
 
     @property
     def stages(self) -> list[CacheShape]:
@@ -108,6 +109,11 @@ class Plan:
         return self.speculation.gamma if self.speculation else 0
 
     @property
+    def draft(self) -> CacheShape | None:
+        """The draft's shape, if proposals come from a draft with a cache."""
+        return self.speculation.draft if self.speculation and self.gamma else None
+
+    @property
     def _vocabulary(self) -> int | None:
         assert self.speculation
         return self.speculation.vocabulary or self.target.vocabulary
@@ -118,9 +124,8 @@ class Plan:
         Of all pipeline stages the fullest, or the one of that number. Exact beyond 2^63: such arrays hold Python integers.
         """
         length, sequences = count("length", length, max(1, self.shared)), count("sequences", sequences)
-        longest, most = largest(length, sequences)
-        if self._storage(longest, most, stage).bytes >= SAFE:  # storage grows with both
-            length, sequences = wide(length, sequences)
+        if stage is not None and not 0 <= whole("stage", stage) < self.pp:
+            raise ValueError(f"stage {stage}: there are stages 0 to {self.pp - 1}")
         return self._storage(length, sequences, stage)
 
     def _storage(self, length: Any, sequences: Any, stage: int | None) -> Storage:
@@ -141,38 +146,52 @@ class Plan:
     def _on_stage(self, stage: int, length: Any, sequences: Any) -> Storage:
         shape, last = self.stages[stage], stage == len(self.stages) - 1
         plain = Use(length, sequences, 0, self.shared, self.tp)
-        ahead = Use(length, sequences, self.gamma, self.shared, self.tp)
+        ahead = Use(length, sequences, self.gamma, self.shared, self.tp, self.draft is not None)
         lines = self.engine.lines(shape, plain)
-        warnings = (*self.target.warnings, *self.engine.warnings(shape, ahead), *self._too_long(length))
         parts = {"target cache": total([line.bytes for line in lines])}
         if self.speculation and self.gamma:
-            slots = total([line.bytes for line in self.engine.lines(shape, ahead)]) - parts["target cache"]
+            with_slots = total([line.bytes for line in self.engine.lines(shape, ahead)])
+            slots = with_slots - parts["target cache"]
             lines.append(Line("speculative slots", f"as above for {self.gamma} tokens more a sequence, less the above", slots))
             parts["speculative slots"] = slots
             if last:
-                lines += self._beside(ahead, parts)
-        return Storage(tuple(lines), parts, warnings)
+                lines += self._beside(shape, ahead, with_slots, parts)
+        return Storage(tuple(lines), parts, self._warnings(ahead))
 
-    def _beside(self, use: Use, parts: dict[str, Any]) -> list[Line]:
-        """The draft's cache and the buffers of rows; adds to ``parts``."""
+    def _beside(self, shape: CacheShape, use: Use, target: Any, parts: dict[str, Any]) -> list[Line]:
+        """The draft's cache and the buffers of rows; adds to ``parts``. ``target``: what the target takes on this stage."""
         assert self.speculation and self._vocabulary
-        draft, gamma, lines = self.speculation.draft, self.gamma, []
-        if draft is not None:
+        draft, gamma, lines = self.draft, self.gamma, []
+        if draft is not None and isinstance(self.engine, VLLM):  # one pool for the layers of both
+            both = replace(shape, groups=shape.groups + draft.groups, order=())
+            held = total([line.bytes for line in self.engine.lines(both, use)]) - target
+            lines = [Line("draft", "the layers of both in one pool, less the target's", held)]
+        elif draft is not None:
             lines = [Line(f"draft: {line.label}", line.formula, line.bytes) for line in self.engine.lines(draft, use)]
+        if draft is not None:
             parts["draft cache"] = total([line.bytes for line in lines])
         dtype = cache_dtype(self.speculation.rows)
         rows = 2 * gamma + 1 if draft is not None else gamma + 1
         what = f"({gamma}+1 target + {gamma} draft)" if draft is not None else f"({gamma}+1 target)"
-        held = use.sequences * rows * dtype.size(self._vocabulary)
+        held = times(use.sequences, rows * dtype.size(self._vocabulary))
         parts["row buffers"] = held
         formula = f"sequences x {what} rows x {self._vocabulary:,} x {dtype.bytes} B"
         return [*lines, Line("row buffers", formula, held)]
 
-    def _too_long(self, length: Any) -> tuple[str, ...]:
-        longest = self.target.longest
-        if longest is None or largest(length)[0] <= longest:
-            return ()
-        return (f"a length of {largest(length)[0]:,} is past the model's maximum of {longest:,}",)
+    def _warnings(self, use: Use) -> tuple[str, ...]:
+        """What the config left out, what the engine's rules leave out, a text that is too long, vocabularies that differ."""
+        found: list[str] = []
+        for name, shape in (("", self.target), ("draft: ", self.draft)):
+            if shape is None:
+                continue
+            found += [name + text for text in (*shape.warnings, *self.engine.warnings(shape, use))]
+            longest, reached = shape.longest, largest(use.length)[0]
+            if longest is not None and reached > longest:
+                found.append(f"{name}a length of {reached:,} is past the model's maximum of {longest:,}")
+        sizes = self.target.vocabulary, self.draft.vocabulary if self.draft else None
+        if None not in sizes and sizes[0] != sizes[1]:
+            found.append(f"target and draft have vocabularies of {sizes[0]:,} and {sizes[1]:,}: they must share one")
+        return tuple(found)
 
     # ---- what fits ------------------------------------------------------------------------------------------------
 
@@ -189,7 +208,7 @@ class Plan:
         budgets = [budget] * number if np.ndim(budget) == 0 else list(budget)  # type: ignore[arg-type]
         if len(budgets) != number:
             raise ValueError(f"{len(budgets)} budgets for {number} pipeline stages: give one, or one for each")
-        return [count("budget", each) for each in budgets]
+        return [whole("budget", each) for each in budgets]
 
     def sequences(self, length: Any, budget: "int | Sequence[int]") -> Any:
         """The largest number of sequences of ``length`` tokens that fits; 0 if not one does. ``length`` may be an array."""
@@ -208,9 +227,9 @@ class Plan:
 
     def length(self, sequences: int, budget: "int | Sequence[int]") -> float:
         """The longest length at which so many sequences fit: an integer, 0 if none, ``math.inf`` if storage stops growing."""
-        sequences = count("sequences", sequences, 1)
+        sequences = whole("sequences", sequences, 1)
         far, farther = (self.storage(length, sequences).bytes for length in (10**15, 10**16))
-        if far == farther and self.fits(10**15, sequences, budget):
+        if bool(far == farther) and self.fits(10**15, sequences, budget):
             return math.inf
         found = _most(lambda extra: bool(self.fits(self.shared + extra, sequences, budget)))
         return self.shared + found if found else 0
