@@ -295,7 +295,7 @@ def facts(given, case):
         ("use.drafted ? 2n * use.lookahead", "use.drafted ? use.lookahead"),
         ("piece.token.length && piece.window === null)", "piece.token.length)"),
         ("64n : 16n", "16n : 16n"),
-        ("% size === 0n ? 0n : 1n", "% size === 0n ? 1n : 1n"),
+        ("chunked ? gcd(group.window, size) : 1n", "1n"),
         ("bytes)) - target", "bytes))"),
         ("!T.LLAMA_CPP_FULL.includes(shape.family)", "T.LLAMA_CPP_WINDOWS.includes(shape.family)"),
         ("own !== other", "own < other"),

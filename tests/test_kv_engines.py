@@ -310,7 +310,9 @@ def test_windows_are_freed_by_whole_blocks(window, size, drafted, lookahead):
     assert rule.held(chunks, size, use).tolist() == in_chunks
     most = np.maximum.accumulate(in_chunks)
     blocks = rule.blocks(chunks, size, use)
-    assert (most <= blocks).all() and blocks[-1] == most[-1]
+    assert (most <= blocks).all()
+    if window * size <= 400:  # then every place in a block where a chunk may begin has occurred
+        assert blocks[-1] == most[-1]
     if window % size == 0:
         assert blocks.tolist() == most.tolist()
     else:  # before the first chunk that begins so badly, a bound

@@ -172,7 +172,8 @@ def to_law(scores: Array) -> Array:
 
     Scores that pass the checks always give laws, so the result is not checked again.
     """
-    if scores.dtype != np.float64 or not scores.size or not np.maximum.reduce(scores, axis=None) < np.inf:  # one look clears floats; NaN fails it
+    # One look at the largest clears floats, and NaN fails it.
+    if scores.dtype != np.float64 or not scores.size or not np.maximum.reduce(scores, axis=None) < np.inf:
         check_scores(scores)
     if not has_weight(scores):
         raise ValueError("a row of scores leaves no token possible: the model or a transform removed them all")
