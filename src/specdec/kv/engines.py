@@ -122,7 +122,7 @@ class Paged:
     name: str = "paged"
 
     def __post_init__(self) -> None:
-        count("tokens a page", self.page, 1)
+        whole("tokens a page", self.page, 1)
 
     def lines(self, shape: CacheShape, use: Use) -> list[Line]:
         """A line for each kind of layers."""
@@ -167,7 +167,7 @@ class LlamaCpp:
     name = "llama.cpp"
 
     def __post_init__(self) -> None:
-        count("ubatch", self.ubatch, 1), count("padding", self.pad, 1)
+        whole("ubatch", self.ubatch, 1), whole("padding", self.pad, 1)
 
     def lines(self, shape: CacheShape, use: Use) -> list[Line]:
         """A line for each kind of layers."""
@@ -204,7 +204,7 @@ def slot_length(context: int, slots: int, pad: int = 256) -> int:
 
     More slots can need fewer cells: 1024 over 3 slots is 512 each, over 4 it is 256 each.
     """
-    context, slots = count("context", context, 1), count("slots", slots, 1)
+    context, slots = whole("context", context, 1), whole("slots", slots, 1)
     return int(padded(padded(context, pad) // slots, pad))
 
 
