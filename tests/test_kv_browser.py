@@ -306,7 +306,10 @@ def test_a_wrong_rule_is_caught(javascript, cases, right, wrong):
     assert right in RULES
     settings = [{**given, "solve": False} for given in cases[0]]  # a wrong rule could search without end
     expected = [{**case, "solved": None} if "error" not in case else case for case in cases[1]]
-    assert asked(javascript(RULES.replace(right, wrong)), settings) != expected
+    module, some = javascript(RULES.replace(right, wrong)), 100  # most are caught early
+    assert any(
+        asked(module, settings[i : i + some]) != expected[i : i + some] for i in range(0, len(settings), some)
+    )
 
 
 # ---- the importer ----------------------------------------------------------------------------------------------------------
