@@ -84,3 +84,9 @@ def test_the_map_shows_every_lesson_of_the_table_of_contents():
     for part, listed in zip(PARTS, re.split(r"- caption: ", toc)[1:], strict=False):
         assert listed.startswith(part)
         assert {stop.page for stop in PARTS[part]} == set(re.findall(r"- file: \w+/([\w-]+)", listed))
+
+
+def test_the_landing_page_names_every_page():
+    root = Path(__file__).parent.parent
+    listed = set(re.findall(r"- file: (\S+)", (root / "_toc.yml").read_text("utf-8")))
+    assert listed == listed & set(re.findall(r"\{doc\}`([\w/-]+)`", (root / "intro.md").read_text("utf-8")))
