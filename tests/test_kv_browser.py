@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
+from playwright import sync_api
 
 import specdec.book
 from specdec.book import kv_lab, site
@@ -443,8 +444,11 @@ def answers(page):
 def settled(page):
     """Wait until the address holds the setting, and return it."""
     page.wait_for_function("location.hash.startsWith('#kv:')", timeout=5000)
-    page.wait_for_timeout(400)
-    return page.evaluate("location.hash")
+    before, now = None, page.evaluate("location.hash")
+    while now != before:  # it follows a change after a moment
+        page.wait_for_timeout(600)
+        before, now = now, page.evaluate("location.hash")
+    return now
 
 
 def test_the_page_shows_what_python_computes(visit):
@@ -492,7 +496,7 @@ def test_every_control_changes_the_page_and_the_address_restores_it(visit, prese
     assert answers(visit(shared, **preset)) == answers(page)
     other = visit()
     other.evaluate("address => { location.hash = address; }", shared)
-    other.wait_for_timeout(200)
+    sync_api.expect(other.locator(".kv-total")).to_have_text(page.locator(".kv-total").inner_text())
     assert answers(other) == answers(page)
 
 
@@ -545,8 +549,7 @@ def test_sliders_move_by_keyboard_and_the_total_is_said_once_the_hand_rests(visi
     assert slider.get_attribute("aria-valuetext") == "16384"
     said = page.locator(".kv-lab [role=status]")
     assert "16,384" not in said.inner_text()
-    page.wait_for_timeout(500)
-    assert "32 sequences of 16,384 tokens: does not fit" in said.inner_text()
+    sync_api.expect(said).to_contain_text("32 sequences of 16,384 tokens: does not fit")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id").endswith("-sequences")
 
@@ -667,7 +670,7 @@ def test_as_a_widget_it_follows_the_kernel_and_the_kernel_follows_it(visit):
     )
     widget = page.locator("section.kv-lab")
     enter(widget.locator("[id$='-sequences']"), "7")
-    page.wait_for_timeout(400)
+    page.wait_for_function("kernel.saved > 0")
     assert page.evaluate("[kernel.saved, kernel.state.setting.sequences]") == [1, "7"]
     page.evaluate("assign({ length: '1024' })")
     assert "7 sequences of 1,024 tokens" in widget.locator(".kv-total").inner_text()

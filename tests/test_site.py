@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from bs4 import BeautifulSoup
+from playwright import sync_api
 
 ROOT = Path(__file__).parent.parent
 SITE = ROOT / "_build" / "html"
@@ -58,9 +59,7 @@ def browser():
     program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     if not program:
         without("no Chromium: apt install chromium, or set CHROMIUM to its path")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
+    with sync_api.sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield chromium
         chromium.close()
@@ -154,8 +153,7 @@ def test_quizzes_work_by_keyboard_alone(visit):
             assert not form.locator("details").is_visible()
             button.focus()
             page.keyboard.press("Enter")
-            page.wait_for_timeout(100)
-            assert status.inner_text() == "Choose an answer first."
+            sync_api.expect(status).to_have_text("Choose an answer first.")
             verdicts = [answer(page, form, number) for number in range(form.locator("input").count())]
             first_words = [verdict.split("right.")[0] for verdict in verdicts]
             assert sum(words.endswith(") is ") for words in first_words) == 1, verdicts
@@ -174,9 +172,10 @@ def answer(page, form, number):
     assert form.locator("input").nth(number).is_checked()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Check"
-    page.keyboard.press("Enter")
-    page.wait_for_timeout(100)
-    return form.locator("[role=status]").inner_text()
+    page.keyboard.press("Enter")  # empties the status at once, and fills it a moment later
+    status = form.locator("[role=status]")
+    sync_api.expect(status).not_to_be_empty()
+    return status.inner_text()
 
 
 def test_quizzes_name_every_field_and_fold_their_reasons_without_javascript(visit):
