@@ -279,6 +279,25 @@ def facts(given, case):
     yield from [f"llama.cpp and windows: {kept}"] * (llama and True in windows and any(kept))
 
 
+def test_refusals_are_the_same(javascript):
+    """Each number of a plan, below what it may be."""
+    rng = random.Random(1)
+    sound = {
+        **setting(rng), "target": catalogue.load("Qwen3-8B"), "draft": None, "gamma": 2, "k": None, "v": None, "engine": "vllm",
+        "options": {}, "tp": 1, "pp": 1, "partition": None, "shared": 0, "length": 100, "sequences": 2, "memory": 2**36,
+        "weights": 0, "activations": 0, "utilisation": (9, 10),
+    }  # fmt: skip
+    assert "error" not in outcome(sound)
+    low = {"tp": 0, "pp": 0, "length": 0, "memory": 0}
+    low |= dict.fromkeys(("shared", "sequences", "gamma", "weights", "activations"), -1)
+    wrong = [{**sound, key: value} for key, value in low.items()]
+    options = {"vllm": ("block", "state_blocks", "batched_tokens", "grain"), "llama.cpp": ("ubatch", "pad")}
+    wrong += [{**sound, "engine": name, "options": {key: 0}} for name, keys in options.items() for key in keys]
+    expected = [plain(outcome(given)) for given in wrong]
+    assert all("error" in each for each in expected)
+    assert asked(javascript(), wrong) == expected
+
+
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

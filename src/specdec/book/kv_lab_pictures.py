@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from specdec.book.figures import COLOURS, Drawing, figure, new
-from specdec.book.lab_pictures import HATCHES
+from specdec.book.lab_pictures import stacked_bars
 from specdec.kv.plan import GIB, Plan
 
 
@@ -39,13 +39,7 @@ def map_picture(plan: Plan, budget: int, caption: str) -> Drawing:
 def bar_picture(parts: Mapping[str, Mapping[str, int]], limit: int, caption: str) -> Drawing:
     """A bar for each plan, stacked of GiB by five parts, and the rank's memory as a line: {plan: {part: bytes}}."""
     fig, ax = new(6.2, 0.6 * len(parts) + 1.7)
-    kinds = list(next(iter(parts.values())))
-    ends = [0.0] * len(parts)
-    for kind, colour, hatch in zip(kinds, COLOURS, HATCHES, strict=True):
-        widths = [each[kind] / GIB for each in parts.values()]
-        face = "none" if hatch else colour
-        ax.barh(list(parts), widths, 0.6, ends, facecolor=face, edgecolor=colour, hatch=hatch, label=kind)
-        ends = [end + width for end, width in zip(ends, widths, strict=True)]
+    ends = stacked_bars(ax, {name: {kind: size / GIB for kind, size in each.items()} for name, each in parts.items()})
     ax.axvline(limit / GIB, color=COLOURS[1])
     ax.annotate("memory", (limit / GIB, 1), (-4, 2), xycoords=("data", "axes fraction"), textcoords="offset points", ha="right")
     ax.set(xlabel="GiB on a rank", xlim=(0, 1.05 * max(*ends, limit / GIB)))

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from specdec.book.figures import COLOURS, DASHES, Drawing, figure, new
 from specdec.kv.counts import padded
-from specdec.kv.engines import Ideal, Use
-from specdec.kv.plan import GIB
+from specdec.kv.plan import GIB, Plan
 from specdec.kv.shape import CacheShape
 
 MIB = 2**20
@@ -21,7 +20,7 @@ def growth(shapes: Mapping[str, tuple[CacheShape, str]], longest: int, caption: 
     said = []
     for (label, (shape, place)), colour, dashes in zip(shapes.items(), COLOURS, DASHES, strict=False):
         lengths = _doublings(128, min(longest, shape.longest or longest))
-        stored = [sum(line.bytes for line in Ideal().lines(shape, Use(length, 1))) for length in lengths]
+        stored = [Plan(shape).storage(length, 1).bytes for length in lengths]
         ax.plot(lengths, stored, color=colour, linestyle=dashes)
         text, at, shift = (label.replace(", ", ",\n"), 0, (2, 7)) if place == "left" else (label, -1, (5, -3))
         ax.annotate(text, (lengths[at], stored[at]), shift, textcoords="offset points", fontsize=9.5)

@@ -292,7 +292,7 @@ export const Ideal = () => ({
   warnings: () => [],
 });
 
-export const Paged = (page = 1n, name = "paged") => (count("tokens a page", page, 1n), {
+export const Paged = (page = 1n, name = "paged") => (_whole("tokens a page", page, 1n), {
   name,
   lines(shape, use) {
     const once = (use.shared / page) * page;
@@ -306,7 +306,7 @@ export const Paged = (page = 1n, name = "paged") => (count("tokens a page", page
 const _wide = kept((shape) => with_dtypes(shape, { state: "f32", conv: "f32" }));
 
 export const LlamaCpp = ({ ubatch = 512n, unified = false, swa_full = false, pad = 256n } = {}) => (
-  count("ubatch", ubatch, 1n), count("padding", pad, 1n), {
+  _whole("ubatch", ubatch, 1n), _whole("padding", pad, 1n), {
   name: "llama.cpp",
   lines(shape, use) {
     const windows = !T.LLAMA_CPP_FULL.includes(shape.family) && !swa_full;
@@ -335,8 +335,6 @@ export const LlamaCpp = ({ ubatch = 512n, unified = false, swa_full = false, pad
     return found;
   },
 });
-
-export const slot_length = (context, slots, pad = 256n) => padded(padded(context, pad) / slots, pad);
 
 // Two kinds of layers are the same if all but their counts agree.
 const _plain = (_, value) => (typeof value === "bigint" ? String(value) : value);

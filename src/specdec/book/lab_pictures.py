@@ -1,6 +1,7 @@
 """The pictures of the character lab: the ledger, the law of the output count, speedup against γ, and drafts by temperature."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from specdec.book.figures import COLOURS, DASHES, Drawing, figure, new
 
@@ -8,16 +9,23 @@ HATCHES = ("", "///", "...", "xx", "--")
 MARKERS = "osD^v"
 
 
+def stacked_bars(ax: Any, parts: Mapping[str, Mapping[str, float]]) -> list[float]:
+    """A bar for each key of ``parts``, stacked of its numbers, each kind with a colour and a hatch; where the bars end."""
+    ends = [0.0] * len(parts)
+    kinds = dict.fromkeys(kind for numbers in parts.values() for kind in numbers)
+    for kind, colour, hatch in zip(kinds, COLOURS, HATCHES, strict=False):
+        widths = [numbers.get(kind, 0.0) for numbers in parts.values()]
+        face = "none" if hatch else colour
+        ax.barh(list(parts), widths, 0.6, ends, facecolor=face, edgecolor=colour, hatch=hatch, label=kind)
+        ends = [end + width for end, width in zip(ends, widths, strict=True)]
+    return ends
+
+
 def ledger_picture(parts: Mapping[str, Mapping[str, float]], caption: str) -> Drawing:
     """A bar for each decoder, stacked of the milliseconds of a committed token by part: {decoder: {part: seconds}}."""
     fig, ax = new(5.5, 0.6 * len(parts) + 1.5)
     kinds = list(dict.fromkeys(part for seconds in parts.values() for part in seconds))
-    ends = [0.0] * len(parts)
-    for kind, colour, hatch in zip(kinds, COLOURS, HATCHES, strict=False):
-        widths = [1e3 * seconds.get(kind, 0.0) for seconds in parts.values()]
-        face = "none" if hatch else colour
-        ax.barh(list(parts), widths, 0.6, ends, facecolor=face, edgecolor=colour, hatch=hatch, label=kind)
-        ends = [end + width for end, width in zip(ends, widths, strict=True)]
+    ends = stacked_bars(ax, {name: {kind: 1e3 * each for kind, each in seconds.items()} for name, seconds in parts.items()})
     for place, end in enumerate(ends):
         ax.annotate(f"{end:.2f}", (end, place), (4, 0), textcoords="offset points", va="center")
     ax.set(xlabel="milliseconds a committed token", xlim=(0, 1.12 * max(ends)))

@@ -122,8 +122,6 @@ def _shape(name: str) -> CacheShape:
     if name == "-":
         return config.parse(sys.stdin.read(), name="standard input")
     path = Path(name)
-    if path.is_dir():
-        path = path / "config.json"
     if path.exists() or path.suffix == ".json":
         return config.read(path)
     return catalogue.load(name)
@@ -174,8 +172,8 @@ def _plan(given: argparse.Namespace) -> Plan:
         speculation = Speculation(given.gamma, draft, given.vocabulary)
     elif given.draft is not None or given.vocabulary is not None:
         raise ValueError("a draft model and a vocabulary need --gamma, the proposals a round")
-    pp = given.pp or (len(given.partition) if given.partition and given.pp is None else given.pp)
-    return Plan(target, _engine(given), speculation, given.tp, 1 if pp is None else pp, given.partition, given.shared)
+    pp = len(given.partition or [1]) if given.pp is None else given.pp
+    return Plan(target, _engine(given), speculation, given.tp, pp, given.partition, given.shared)
 
 
 # ---- what is printed -------------------------------------------------------------------------------------------------

@@ -1,12 +1,8 @@
 """Exact whole numbers: Python integers, or numpy arrays that hold int64 while it is safe and Python integers beyond."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-Count = int | np.ndarray
-"""A Python integer, or an array of int64 or of Python integers (object dtype)."""
 
 SAFE = 2**55
 """A product below it stays int64, and so does a sum of some hundred such products."""
@@ -24,8 +20,8 @@ def count(name: str, value: Any, least: int = 0) -> Any:
     values = np.asarray(value)
     if values.dtype.kind == "f" and isinstance(value, list | tuple):
         values = np.array(value, dtype=object)  # numpy reads integers from 2^63 on, among smaller ones, as floats
-    whole = values.dtype.kind in "iu" or (values.dtype == object and all(type(v) is int for v in values.flat))
-    if not whole or values.size == 0:
+    integers = values.dtype.kind in "iu" or (values.dtype == object and all(type(v) is int for v in values.flat))
+    if not integers or values.size == 0:
         raise ValueError(f"{name} is {value!r}: it must be an integer, or an array of integers, of at least {least}")
     if values.min() < least:
         raise ValueError(f"{name} is {int(values.min()) if values.ndim else value!r}: it must be at least {least}")
@@ -68,11 +64,3 @@ def blocks(cells: Any, size: int) -> Any:
 def padded(cells: Any, size: int) -> Any:
     """Cells in whole blocks."""
     return blocks(cells, size) * size
-
-
-def total(values: Sequence[Any]) -> Any:
-    """Their sum, 0 if there is none."""
-    out: Any = 0
-    for value in values:
-        out = out + value
-    return out

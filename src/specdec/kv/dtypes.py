@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from specdec.kv.counts import blocks
+
 
 @dataclass(frozen=True)
 class CacheDtype:
@@ -14,7 +16,7 @@ class CacheDtype:
 
     def size(self, values: int) -> int:
         """Bytes of one row of so many values."""
-        return -(-values // self.values) * self.bytes
+        return blocks(values, self.values) * self.bytes
 
 
 _ALL = (

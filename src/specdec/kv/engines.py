@@ -1,6 +1,6 @@
 """How engines allocate a cache: small explicit sets of rules, each with the versions that it was seen in.
 
-``engine.lines(shape, length, sequences)`` gives what is allocated on one rank for ``sequences`` texts of ``length`` tokens each.
+``engine.lines(shape, use)`` gives what is allocated on one rank for the texts that ``use`` describes.
 """
 
 from collections.abc import Callable

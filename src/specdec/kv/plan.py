@@ -3,11 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from specdec.kv.counts import SAFE, count, greatest, largest, times, total, whole
+from specdec.kv.counts import SAFE, count, greatest, largest, times, whole
 from specdec.kv.dtypes import CacheDtype, cache_dtype
 from specdec.kv.engines import VLLM, Engine, Ideal, Line, Use
 from specdec.kv.shape import CacheShape
@@ -69,7 +70,7 @@ class Storage:
     @property
     def bytes(self) -> Any:
         """All of it."""
-        return total(list(self.parts.values()))
+        return sum(self.parts.values())
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Plan:
         # Heads that the ranks can't share, pages that can't be made equal: refused here.
         self._storage(self.shared + 1, 1, None)
 
-    @property
+    @cached_property
     def stages(self) -> list[CacheShape]:
         """The layers of each pipeline stage."""
         return self.target.stages(self.pp, self.partition)
@@ -134,8 +135,8 @@ class Plan:
         found = [self._on_stage(i, length, sequences) for i in range(len(self.stages))]
         if len(found) == 1:
             return found[0]
-        corner = [self._on_stage(i, *largest(length, sequences)).bytes for i in range(len(found))]
-        fullest = found[corner.index(max(corner))]
+        most = largest(*(each.bytes for each in found))
+        fullest = found[most.index(max(most))]
         worst = fullest.bytes
         for other in found:
             worst = greatest(worst, other.bytes)
@@ -148,9 +149,9 @@ class Plan:
         plain = Use(length, sequences, 0, self.shared, self.tp)
         ahead = Use(length, sequences, self.gamma, self.shared, self.tp, self.draft is not None)
         lines = self.engine.lines(shape, plain)
-        parts = {"target cache": total([line.bytes for line in lines])}
+        parts = {"target cache": sum(line.bytes for line in lines)}
         if self.speculation and self.gamma:
-            with_slots = total([line.bytes for line in self.engine.lines(shape, ahead)])
+            with_slots = sum(line.bytes for line in self.engine.lines(shape, ahead))
             slots = with_slots - parts["target cache"]
             lines.append(Line("speculative slots", f"as above for {self.gamma} tokens more a sequence, less the above", slots))
             parts["speculative slots"] = slots
@@ -164,12 +165,12 @@ class Plan:
         draft, gamma, lines = self.draft, self.gamma, []
         if draft is not None and isinstance(self.engine, VLLM):  # one pool for the layers of both
             both = replace(shape, groups=shape.groups + draft.groups, order=())
-            held = total([line.bytes for line in self.engine.lines(both, use)]) - target
+            held = sum(line.bytes for line in self.engine.lines(both, use)) - target
             lines = [Line("draft", "the layers of both in one pool, less the target's", held)]
         elif draft is not None:
             lines = [Line(f"draft: {line.label}", line.formula, line.bytes) for line in self.engine.lines(draft, use)]
         if draft is not None:
-            parts["draft cache"] = total([line.bytes for line in lines])
+            parts["draft cache"] = sum(line.bytes for line in lines)
         dtype = cache_dtype(self.speculation.rows)
         rows = 2 * gamma + 1 if draft is not None else gamma + 1
         what = f"({gamma}+1 target + {gamma} draft)" if draft is not None else f"({gamma}+1 target)"
