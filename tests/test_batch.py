@@ -10,7 +10,7 @@ import tiny
 from specdec import batch
 from specdec.benchmark.passes import random_transformer
 from specdec.chance import Random, Scripted, law_of, law_of_process
-from specdec.conformance import mutants
+from specdec.conformance import loop_mutants
 from specdec.decoding import Speculative, Stop, copy_state, generate, state_key
 from specdec.law import Temperature, Transforms, exact, to_law
 from specdec.models import abc_machine
@@ -105,7 +105,7 @@ def test_twin_the_same_seed_for_every_text():
     """Each text alone has the right law, and the two are far from independent."""
     target, draft = abc_machine.remembering()
     decoder = Speculative(target, draft, 1, stop=Stop(length=2))
-    law = joint_law(decoder, chances=lambda chance: mutants.one_seed_for_all(chance, 2))
+    law = joint_law(decoder, chances=lambda chance: loop_mutants.one_seed_for_all(chance, 2))
     for i, prompt in enumerate(PROMPTS):
         marginal = {}
         for texts, weight in law.items():
@@ -116,13 +116,13 @@ def test_twin_the_same_seed_for_every_text():
 
 def test_twin_the_neighbours_rows():
     target, draft = abc_machine.remembering()
-    decoder = Speculative(mutants.NeighboursRows(target), draft, 1, stop=Stop(length=2))
+    decoder = Speculative(loop_mutants.NeighboursRows(target), draft, 1, stop=Stop(length=2))
     law = joint_law(decoder)
     assert distance(law, alone(target, 2)) == F(3663, 5000)
     # A text that has no neighbour does not show it, nor do texts whose rows are the same.
     assert law_of(lambda chance: batch.generate(decoder, [[A]], [chance])[0].tokens) == text_law(target, 2, prefix=(A,))
     forgetful = abc_machine.forgetful()
-    decoder = Speculative(mutants.NeighboursRows(forgetful[0]), forgetful[1], 1, stop=Stop(length=2))
+    decoder = Speculative(loop_mutants.NeighboursRows(forgetful[0]), forgetful[1], 1, stop=Stop(length=2))
     assert joint_law(decoder) == alone(forgetful[0], 2)
 
 

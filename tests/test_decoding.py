@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from specdec.chance import Random, Recorded, Scripted, law_of
-from specdec.conformance import mutants
+from specdec.conformance import loop_mutants
 from specdec.decoding import (
     Autoregressive,
     Ledger,
@@ -804,7 +804,7 @@ def test_a_round_that_breaks_off_can_be_played_again():
 def test_law_of_count_refuses_what_it_does_not_describe():
     target, draft = abc_machine.remembering()
     matching = Speculative(target, draft, 2, verify=sample_match.verify)
-    greedy = mutants.ArgmaxDraft(target, draft, 2)
+    greedy = loop_mutants.ArgmaxDraft(target, draft, 2)
     for decoder in (matching, greedy):
         with pytest.raises(ValueError, match="strict rule"):
             law_of_count(decoder, decoder.start())

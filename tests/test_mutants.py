@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from specdec.chance import Scripted, law_of
-from specdec.conformance import mutants
+from specdec.conformance import loop_mutants, mutants
 from specdec.decoding import Autoregressive, Speculative, Stop, copy_state, generate, law_of_text, state_key
 from specdec.law import TopK, Transforms, exact
 from specdec.models import abc_machine
 from specdec.models.table import Table, text_law
-from specdec.verification import ended, strict
-from specdec.verification.strict import acceptance, correction_weights
+from specdec.verification import strict
 
 A, B, C = 0, 1, 2
 F = Fraction
@@ -41,46 +40,6 @@ def distances(decoder, machine_law):
     return tuple(distance(marginal(law, n), marginal(machine_law, n)) for n in (4, 2, 1))
 
 
-# ---- more wrong rules from public reports ---------------------------------------------------------------------------
-
-
-def residual_from_next_row(target, draft, proposals, chance):
-    gamma = len(proposals)
-    for i, token in enumerate(proposals):
-        if not chance.accept(acceptance(target[i], draft[i], token), "accept"):
-            weights = correction_weights(target[i + 1], draft[i + 1]) if i + 1 < gamma else target[i + 1]
-            return ended(proposals, i, chance.draw(weights, "correct"), "correction")
-    return ended(proposals, gamma, chance.draw(target[gamma], "bonus"), "bonus")
-
-
-def bonus_from_last_residual(target, draft, proposals, chance):
-    gamma = len(proposals)
-    for i, token in enumerate(proposals):
-        if not chance.accept(acceptance(target[i], draft[i], token), "accept"):
-            return ended(proposals, i, chance.draw(correction_weights(target[i], draft[i]), "correct"), "correction")
-    weights = correction_weights(target[gamma - 1], draft[gamma - 1])
-    return ended(proposals, gamma, chance.draw(weights, "bonus"), "bonus")
-
-
-def lenient(target, draft, proposals, chance):
-    gamma = len(proposals)
-    for i, token in enumerate(proposals):
-        if not chance.accept(min(1, 2 * target[i][token] / draft[i][token]), "accept"):
-            return ended(proposals, i, chance.draw(correction_weights(target[i], draft[i]), "correct"), "correction")
-    return ended(proposals, gamma, chance.draw(target[gamma], "bonus"), "bonus")
-
-
-def one_hot_residual(target, draft, proposals, chance):
-    """The correction of a one-hot draft (p without the proposal) after the acceptance of a soft one."""
-    gamma = len(proposals)
-    for i, token in enumerate(proposals):
-        if not chance.accept(acceptance(target[i], draft[i], token), "accept"):
-            weights = target[i].copy()
-            weights[token] = 0
-            return ended(proposals, i, chance.draw(weights, "correct"), "correction")
-    return ended(proposals, gamma, chance.draw(target[gamma], "bonus"), "bonus")
-
-
 # ---- caught by the joint law ----------------------------------------------------------------------------------------
 
 RULES = {  # distance of: four tokens, the first two, the first
@@ -90,10 +49,10 @@ RULES = {  # distance of: four tokens, the first two, the first
     mutants.bonus_after_rejection: (F(726, 3125), F(9, 125), 0),
     mutants.keeps_discarded_branch: (F(619, 2500), F(1, 5), 0),
     mutants.one_uniform_for_two: (F(491, 7500), F(1, 25), 0),
-    residual_from_next_row: (F(237597, 500000), F(469, 1000), F(2, 5)),
-    bonus_from_last_residual: (F(448, 1875), 0, 0),
-    lenient: (F(22507, 90000), F(1, 5), F(1, 10)),
-    one_hot_residual: (F(800519, 4320000), F(43, 300), F(2, 15)),
+    mutants.residual_from_next_row: (F(237597, 500000), F(469, 1000), F(2, 5)),
+    mutants.bonus_from_residual: (F(448, 1875), 0, 0),
+    mutants.lenience_2: (F(22507, 90000), F(1, 5), F(1, 10)),
+    mutants.one_hot_residual: (F(800519, 4320000), F(43, 300), F(2, 15)),
 }
 IDS = [
     "residual_is_p",
@@ -109,10 +68,10 @@ DIGITS = {  # the published table, to its digits: four tokens, the first
     mutants.residual_from_previous_row: (".2795", "0"),
     mutants.bonus_from_previous_row: (".168", "0"),
     mutants.bonus_after_rejection: (".2323", "0"),
-    residual_from_next_row: (".4752", ".40"),
-    bonus_from_last_residual: (".2389", "0"),
-    lenient: (".2501", ".10"),
-    one_hot_residual: (".1853", ".1333"),
+    mutants.residual_from_next_row: (".4752", ".40"),
+    mutants.bonus_from_residual: (".2389", "0"),
+    mutants.lenience_2: (".2501", ".10"),
+    mutants.one_hot_residual: (".1853", ".1333"),
 }
 
 
@@ -130,10 +89,10 @@ def test_a_wrong_rule_shows_in_the_joint_law_of_four_tokens(rule, target_law):
 
 
 def test_argmax_draft_with_its_soft_law(target_law):
-    decoder = mutants.ArgmaxDraft(*abc_machine.remembering(), 2)
+    decoder = loop_mutants.ArgmaxDraft(*abc_machine.remembering(), 2)
     assert distances(decoder, target_law) == (F(1903, 2500), F(14, 25), F(3, 10))
     # F1 of the reports: p=(5,3,2)/10 and q=(2,2,6)/10 give (1/2, 1/6, 1/3)
-    one = mutants.ArgmaxDraft(Table(abc_machine.P2), Table(abc_machine.Q2), 1)
+    one = loop_mutants.ArgmaxDraft(Table(abc_machine.P2), Table(abc_machine.Q2), 1)
     assert law_of_text(one, length=1) == {(A,): F(1, 2), (B,): F(1, 6), (C,): F(1, 3)}
 
 
@@ -141,7 +100,7 @@ def test_ratio_with_the_raw_law_of_a_filtered_draft():
     top2 = Transforms((TopK(2),))
     target, draft = abc_machine.remembering()
     expected = law_of_text(Autoregressive(target, top2), length=4)
-    wrong = mutants.RawRatio(target, draft, 2, top2)
+    wrong = loop_mutants.RawRatio(target, draft, 2, top2)
     assert distances(wrong, expected) == (F(1255441, 11337408), F(1, 12), F(1, 12))
     # By hand, first token: p=(2/3,1/3,0), draws from (0,3/8,5/8), ratios with (2,3,5)/10: B is always accepted, C never;
     # the residual of p and the raw q is (14, 1, 0)/15.
@@ -153,7 +112,7 @@ def test_ratio_with_the_raw_law_of_a_filtered_draft():
 
 def test_raw_ratio_is_right_where_there_is_nothing_to_transform():
     target, draft = abc_machine.remembering()
-    assert law_of_text(mutants.RawRatio(target, draft, 2), length=2) == text_law(target, 2)
+    assert law_of_text(loop_mutants.RawRatio(target, draft, 2), length=2) == text_law(target, 2)
 
 
 def test_ratio_with_the_raw_law_on_the_reported_fixture():
@@ -205,23 +164,16 @@ def test_only_residual_is_p_fails_it():
     assert distance(law, as_law(abc_machine.P)) == F(4, 25)
 
 
-CORRECTIONS = {
-    "argmax of p": lambda p, q: exact(np.eye(3, dtype=int)[np.argmax(p)].tolist()),
-    "argmax of the residual": lambda p, q: exact(np.eye(3, dtype=int)[np.argmax(p - q)].tolist()),
-    "uniform over p > q": lambda p, q: exact((p > q).astype(int).tolist()),
-    "p where p > q": lambda p, q: np.where(p > q, p, 0),
-}
+CORRECTIONS = (
+    mutants.correction_is_argmax_of_p,
+    mutants.correction_is_argmax_of_residual,
+    mutants.correction_is_uniform,
+    mutants.correction_is_p_where_larger,
+)
 
 
-@pytest.mark.parametrize("name", CORRECTIONS)
-def test_four_wrong_corrections_pass_a_degenerate_residual_and_fail_the_second_laws(name):
-    def rule(target, draft, proposals, chance):
-        for i, token in enumerate(proposals):
-            if not chance.accept(acceptance(target[i], draft[i], token), "accept"):
-                weights = CORRECTIONS[name](target[i], draft[i])
-                return ended(proposals, i, chance.draw(weights, "correct"), "correction")
-        return ended(proposals, len(proposals), chance.draw(target[-1], "bonus"), "bonus")
-
+@pytest.mark.parametrize("rule", CORRECTIONS, ids=["argmax of p", "argmax of the residual", "uniform", "p where p > q"])
+def test_four_wrong_corrections_pass_a_degenerate_residual_and_fail_the_second_laws(rule):
     assert first_token(abc_machine.P, abc_machine.Q, rule) == as_law(abc_machine.P)
     assert first_token(abc_machine.P2, abc_machine.Q2, rule) != as_law(abc_machine.P2)
     assert first_token(abc_machine.P2, abc_machine.Q2, strict.verify) == as_law(abc_machine.P2)
@@ -257,16 +209,16 @@ def counts(decoder, number):
 
 def test_short_cache_leaves_the_law_alone():
     target = Table(WITH_TWO)
-    decoder = Speculative(target, mutants.ShortCache(Table(WITH_TWO)), 2, stop=Stop(length=6))
+    decoder = Speculative(target, loop_mutants.ShortCache(Table(WITH_TWO)), 2, stop=Stop(length=6))
     assert law_of_text(decoder) == text_law(target, 6)
     target, draft = abc_machine.remembering()
-    assert law_of_text(Speculative(target, mutants.ShortCache(draft), 2, stop=Stop(length=4))) == text_law(target, 4)
+    assert law_of_text(Speculative(target, loop_mutants.ShortCache(draft), 2, stop=Stop(length=4))) == text_law(target, 4)
 
 
 def test_short_cache_lowers_the_acceptance():
     target = Table(WITH_TWO)
     right = Speculative(target, Table(WITH_TWO), 2)
-    short = Speculative(target, mutants.ShortCache(Table(WITH_TWO)), 2)
+    short = Speculative(target, loop_mutants.ShortCache(Table(WITH_TWO)), 2)
     assert counts(right, 2) == {(3, 3): 1}
     second = defaultdict(int)
     for (first, count), weight in counts(short, 2).items():
@@ -279,7 +231,7 @@ def test_short_cache_lowers_the_acceptance():
 
 
 def test_short_cache_shows_when_cached_rows_are_recomputed():
-    for draft, stale in [(Table(WITH_TWO), False), (mutants.ShortCache(Table(WITH_TWO)), True)]:
+    for draft, stale in [(Table(WITH_TWO), False), (loop_mutants.ShortCache(Table(WITH_TWO)), True)]:
         decoder = Speculative(Table(WITH_TWO), draft, 2)
         state = decoder.start()
         # 0 1 accepted, bonus 1: the text is 0 1 1, and the last proposal is pending beside the bonus.
@@ -296,13 +248,13 @@ def test_short_cache_shows_when_cached_rows_are_recomputed():
 def test_a_draft_that_remembers_one_token_hides_it():
     """On the ABC machine the last token decides the row: neither law nor counts differ, though the cache is short."""
     target, draft = abc_machine.remembering()
-    short = Speculative(target, mutants.ShortCache(draft), 1)
+    short = Speculative(target, loop_mutants.ShortCache(draft), 1)
     assert counts(short, 2) == counts(Speculative(target, draft, 1), 2)
 
 
 def test_composition_merges_by_what_a_cache_holds():
     """Two states with one text and different caches have different keys; merging by text alone would take one for the other."""
-    decoder = Speculative(Table(WITH_TWO), mutants.ShortCache(Table(WITH_TWO)), 2)
+    decoder = Speculative(Table(WITH_TWO), loop_mutants.ShortCache(Table(WITH_TWO)), 2)
     state = decoder.start()
     decoder.step(state, Scripted([F(1, 4), F(9, 10), 0, 0, F(9, 10)]))
     decoder.step(copy := copy_state(decoder, state), Scripted([0, 0, 0, 0, 0]))
@@ -322,7 +274,7 @@ def test_counts_past_a_stop():
     target, draft = abc_machine.remembering()
     stop = Stop(length=4, tokens=frozenset({B}))
     right = Speculative(target, draft, 2, stop=stop)
-    wrong = mutants.CountsPastStop(target, draft, 2, stop=stop)
+    wrong = loop_mutants.CountsPastStop(target, draft, 2, stop=stop)
     assert law_of_text(wrong) == law_of_text(right)
     # B and C proposed and accepted, bonus B: the text ends at the first token.
     script = [F(3, 10), F(9, 10), 0, 0, F(7, 10)]
@@ -337,7 +289,7 @@ def test_counts_past_a_stop():
 def test_counts_past_a_stop_have_another_law():
     target, draft = abc_machine.remembering()
     right = Speculative(target, draft, 2, stop=Stop(length=3, tokens=frozenset({B})))
-    wrong = mutants.CountsPastStop(target, draft, 2, stop=right.stop)
+    wrong = loop_mutants.CountsPastStop(target, draft, 2, stop=right.stop)
 
     def totals(decoder):
         def run(chance):
@@ -359,6 +311,6 @@ def test_a_wrong_count_shows_in_the_ledger_of_generate():
     decoder = Speculative(target, draft, 2, stop=Stop(tokens=frozenset({B})))
     script = [F(3, 10), F(9, 10), 0, 0, F(7, 10)]
     assert generate(decoder, (), Scripted(script)).ledger.total("committed") == 1
-    wrong = mutants.CountsPastStop(**{name: getattr(decoder, name) for name in ("target", "draft", "gamma", "stop")})
+    wrong = loop_mutants.CountsPastStop(**{name: getattr(decoder, name) for name in ("target", "draft", "gamma", "stop")})
     assert generate(wrong, (), Scripted(script)).ledger.total("committed") == 3
     assert replace(generate(wrong, (), Scripted(script)).ledger.records[0], committed=1).committed_tokens == (B,)

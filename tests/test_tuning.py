@@ -10,7 +10,7 @@ import pytest
 from specdec import tuning
 from specdec.accounting import speedup
 from specdec.chance import Random
-from specdec.conformance import mutants
+from specdec.conformance import loop_mutants
 from specdec.decoding import Autoregressive, Speculative, State, Stop, generate, law_of_text
 from specdec.law import RepetitionPenalty, TopK, Transforms, exact
 from specdec.models import abc_machine
@@ -145,7 +145,7 @@ def test_the_pilot_of_a_certain_and_of_a_hopeless_draft(draft, alpha):
 
 def test_a_pilot_without_proposals_is_an_error():
     target, draft = abc_machine.remembering()
-    decoder = Speculative(target, mutants.SilentInDoubt(draft, sure=F(9, 10)), 2)
+    decoder = Speculative(target, loop_mutants.SilentInDoubt(draft, sure=F(9, 10)), 2)
     with pytest.raises(ValueError, match="the draft proposed nothing in the pilot"):
         pilot_alpha(decoder, [A], Random(0))
 
@@ -235,7 +235,7 @@ def test_prompt_lookup_with_an_adaptive_gamma():
 @pytest.mark.parametrize("gamma", [1, 2, 3])
 def test_ending_the_draft_behind_a_doubtful_proposal_is_right(gamma, verify):
     target, draft = MACHINES["remembering"]
-    decoder = mutants.EndsBehindDoubt(target, draft, gamma, stop=Stop(length=4), verify=verify)
+    decoder = loop_mutants.EndsBehindDoubt(target, draft, gamma, stop=Stop(length=4), verify=verify)
     assert law_of_text(decoder) == text_law(target, 4)
     assert gamma < 3 or proposed(decoder) == {1, 2, 3}
 
@@ -244,7 +244,7 @@ def test_ending_the_draft_behind_a_doubtful_proposal_is_right(gamma, verify):
 @pytest.mark.parametrize("gamma", [1, 2, 3])
 def test_ending_the_draft_before_a_doubtful_law_is_right(gamma, verify):
     target, draft = MACHINES["remembering"]
-    decoder = Speculative(target, mutants.SilentInDoubt(draft, sure=F(6, 10)), gamma, stop=Stop(length=4), verify=verify)
+    decoder = Speculative(target, loop_mutants.SilentInDoubt(draft, sure=F(6, 10)), gamma, stop=Stop(length=4), verify=verify)
     assert law_of_text(decoder) == text_law(target, 4)
     assert gamma < 3 or proposed(decoder) == {0, 1, 2, 3}
 
@@ -259,7 +259,7 @@ TWINS = {  # TV of three tokens and of the first, by γ
 @pytest.mark.parametrize(("rule", "gamma"), TWINS)
 def test_twin_dropping_the_doubtful_proposal(rule, gamma):
     target, draft = MACHINES["remembering"]
-    decoder = mutants.DropsDoubt(target, draft, gamma, stop=Stop(length=3), verify=RULES[rule])
+    decoder = loop_mutants.DropsDoubt(target, draft, gamma, stop=Stop(length=3), verify=RULES[rule])
     law = law_of_text(decoder)
     first = {(token,): sum(weight for text, weight in law.items() if text[0] == token) for token in (A, B, C)}
     assert (distance(law, text_law(target, 3)), distance(first, text_law(target, 1))) == TWINS[rule, gamma]
@@ -271,14 +271,14 @@ def test_dropping_at_gamma_one_by_hand():
     P(A) = 2/10 · 6/10 + 5/10 · 4/5 = 13/25, P(B) = 2/10 · 3/10 + 3/10 = 9/25, P(C) = 2/10 · 1/10 + 5/10 · 1/5 = 3/25.
     """
     target, draft = MACHINES["forgetful"]
-    law = law_of_text(mutants.DropsDoubt(target, draft, 1), length=1)
+    law = law_of_text(loop_mutants.DropsDoubt(target, draft, 1), length=1)
     assert law == {(A,): F(13, 25), (B,): F(9, 25), (C,): F(3, 25)}
 
 
 def test_dropping_is_wrong_even_where_the_draft_is_the_target():
     """p = q = (6, 3, 1)/10: C is dropped and p drawn afresh, so P(C) = 1/10 · 1/10."""
     target = MACHINES["forgetful"][0]
-    law = law_of_text(mutants.DropsDoubt(target, target, 1), length=1)
+    law = law_of_text(loop_mutants.DropsDoubt(target, target, 1), length=1)
     assert law == {(A,): F(66, 100), (B,): F(33, 100), (C,): F(1, 100)}
 
 

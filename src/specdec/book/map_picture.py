@@ -38,9 +38,11 @@ PARTS = {
         Stop("kv-cache", "The KV cache", "bytes a token, exactly", 1, 5.8, ("state",)),
         Stop("serving", "A serving system", "what speculation asks for", 1, 6.8, ("kv-cache",)),
     ),
+    "Evaluation": (Stop("evaluation", "What a test shows", "claims and evidence", 1, 2, ("chain",)),),
     "Labs": (
         Stop("char-decoder", "Character decoder", "all of it on real text", 0, 5.8, ("elapsed-time", "state")),
         Stop("kv-storage", "KV storage", "size your own cache", 0, 6.8, ("kv-cache",)),
+        Stop("conformance", "Conformance", "test your own sampler", 1, 7.8, ("evaluation",)),
     ),
 }
 WIDTH, HEIGHT, STEP = 1.0, 0.62, 1.14  # of a box; its distance to the next column
@@ -48,7 +50,7 @@ WIDTH, HEIGHT, STEP = 1.0, 0.62, 1.14  # of a box; its distance to the next colu
 
 def book_map(caption: str) -> Drawing:
     """Boxes for the pages in reading order, an arrow from each page to those that need it, and a heading for each part."""
-    fig, ax = new(5.5, 8.6)
+    fig, ax = new(5.9, 9.5)
     places = {}
     for part, stops in PARTS.items():
         for stop in stops:
@@ -66,19 +68,23 @@ def book_map(caption: str) -> Drawing:
             ax.text(x + WIDTH / 2, y + 0.45, stop.promise, ha="center", va="center", size=11.5)
             for need in stop.needs:
                 start, end = _ends(places[need], (x, y))
-                ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": "black", "linewidth": 1.5})
+                bow = "arc3,rad=-0.12" if y - places[need][1] > 3 else None  # past other boxes
+                arrow: dict[str, Any] = {"arrowstyle": "->", "color": "black", "linewidth": 1.5, "connectionstyle": bow}
+                ax.annotate("", end, start, arrowprops=arrow)
     bottom = max(y for _, y in places.values()) + HEIGHT
-    ax.set(xlim=(-0.08, STEP + WIDTH + 0.03), ylim=(bottom + 0.05, -0.4))
+    ax.set(xlim=(-0.08, STEP + WIDTH + 0.3), ylim=(bottom + 0.05, -0.4))
     ax.axis("off")
     return figure(fig, alt=_in_words(), caption=caption)
 
 
 def _ends(start: tuple[float, float], end: tuple[float, float]) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Where an arrow leaves one box and meets the other: sideways in a row, else from bottom to top."""
+    """Where an arrow leaves one box and meets the other: sideways in a row or past other boxes, else from bottom to top."""
     (x0, y0), (x1, y1) = start, end
     if y0 == y1:
         side = WIDTH if x1 > x0 else 0
         return (x0 + side, y0 + HEIGHT / 2), (x1 + WIDTH - side, y1 + HEIGHT / 2)
+    if x0 == x1 and y1 - y0 > 3:  # from right edge to right edge
+        return (x0 + WIDTH, y0 + HEIGHT / 2), (x1 + WIDTH, y1 + HEIGHT / 2)
     lean = (0.3 if y1 - y0 < 2 else 0.42) * (x1 - x0)  # past a row, an arrow keeps to the gap between the columns
     return (x0 + WIDTH / 2 + lean, y0 + HEIGHT), (x1 + WIDTH / 2 - lean, y1)
 

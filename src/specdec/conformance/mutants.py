@@ -1,48 +1,179 @@
-"""Wrong twins: realistic mistakes in verification and decoding, kept so that the checks are shown to catch them.
+"""Wrong rules: realistic mistakes in the verification of one round, each with the signature of ``strict.verify``.
 
-Each differs from the right code in one place. The verification mutants have the signature of ``strict.verify``.
+Each differs from the right code in one place. Symptom, cause and public reports stand with the names in ``specimens``, the wrong
+decoders, caches, stops, counts and batches in ``loop_mutants``.
 """
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
+from math import prod
 from operator import mul
 from typing import Any
 
 import numpy as np
 
 from specdec.chance import Chance
-from specdec.decoding import RoundRecord, Speculative, State
-from specdec.law import Array, to_law
-from specdec.models import LanguageModel
+from specdec.law import Array, is_exact, normalise, positive_part
 from specdec.verification import Round, Verify, block, ended, strict
 from specdec.verification.strict import acceptance, correction_weights
 
-Correct = Callable[[Array, Array, int], Array]
+Accept = Callable[[Array, Array, int, int], Any]
+"""(target rows p, draft rows q, position i, proposal x) -> the probability to accept x."""
+Correct = Callable[[Array, Array, int, int], Array]
+"""The same -> the weights of the correction, after x was rejected at i."""
+Bonus = Callable[[Array, Array], Array]
+"""(p, q) -> the weights of the bonus."""
 
 
-def _rule(correct: Correct = lambda p, q, i: correction_weights(p[i], q[i]), bonus_row: int = 0) -> Verify:
-    """The strict rule with its correction weights and the row of its bonus, counted from row γ, as parameters."""
+def _ratio(p: Array, q: Array, i: int, x: int) -> Any:
+    return acceptance(p[i], q[i], x)
+
+
+def _residual(p: Array, q: Array, i: int, x: int) -> Array:
+    return correction_weights(p[i], q[i])
+
+
+def _last_row(p: Array, q: Array) -> Array:
+    return p[-1]
+
+
+def _asked(chance: Chance, probability: Any) -> bool:
+    return chance.accept(probability, "accept")
+
+
+def _drawn(chance: Chance, weights: Array, purpose: str) -> int:
+    return chance.draw(weights, purpose)
+
+
+def _rule(
+    accept: Accept = _ratio,
+    correct: Correct = _residual,
+    bonus: Bonus = _last_row,
+    decide: Callable[[Chance, Any], bool] = _asked,
+    draw: Callable[[Chance, Array, str], int] = _drawn,
+) -> Verify:
+    """The strict rule in its five parts: acceptance, correction, bonus, and how a decision and a draw are made of chance."""
 
     def verify(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
-        gamma = len(proposals)
         for i, token in enumerate(proposals):
-            if not chance.accept(acceptance(target[i], draft[i], token), "accept"):
-                return ended(proposals, i, chance.draw(correct(target, draft, i), "correct"), "correction")
-        return ended(proposals, gamma, chance.draw(target[max(0, gamma + bonus_row)], "bonus"), "bonus")
+            if not decide(chance, accept(target, draft, i, token)):
+                return ended(proposals, i, draw(chance, correct(target, draft, i, token), "correct"), "correction")
+        return ended(proposals, len(proposals), draw(chance, bonus(target, draft), "bonus"), "bonus")
 
     return verify
 
 
-residual_is_p = _rule(correct=lambda p, q, i: p[i])
+# ---- the correction ---------------------------------------------------------------------------------------------------
+
+residual_is_p = _rule(correct=lambda p, q, i, x: p[i])
 """The correction is drawn from p instead of the residual: what "just resample" does."""
 
-residual_from_previous_row = _rule(correct=lambda p, q, i: correction_weights(p[max(0, i - 1)], q[max(0, i - 1)]))
+residual_from_previous_row = _rule(correct=lambda p, q, i, x: _residual(p, q, max(0, i - 1), x))
 """Off by one: the residual is taken one row too early. The first token's law stays right."""
 
-bonus_from_previous_row = _rule(bonus_row=-1)
+residual_from_next_row = _rule(correct=lambda p, q, i, x: _residual(p, q, i + 1, x) if i + 1 < len(q) else p[i + 1])
+"""Off by one: the residual is taken one row too late, where there may be no q left."""
+
+correction_from_q = _rule(correct=lambda p, q, i, x: q[i])
+"""The correction is drawn from the draft."""
+
+residual_is_absolute = _rule(correct=lambda p, q, i, x: abs(p[i] - q[i]))
+"""|p - q|: the lack is taken for an excess."""
+
+residual_is_turned_round = _rule(correct=lambda p, q, i, x: positive_part(q[i], p[i]))
+"""(q - p)+: what the draft has too much of."""
+
+
+def _without(law: Array, token: int) -> Array:
+    rest = law.copy()
+    rest[token] = 0
+    return rest
+
+
+one_hot_residual = _rule(correct=lambda p, q, i, x: _without(p[i], x))
+"""The correction of a one-hot draft, p without the proposal, after the acceptance of a soft one."""
+
+
+def _one_hot(values: Array) -> Array:
+    best = np.zeros(len(values), dtype=values.dtype)
+    best[int(np.argmax(values))] = 1
+    return best
+
+
+correction_is_argmax_of_p = _rule(correct=lambda p, q, i, x: _one_hot(p[i]))
+correction_is_argmax_of_residual = _rule(correct=lambda p, q, i, x: _one_hot(p[i] - q[i]))
+correction_is_uniform = _rule(correct=lambda p, q, i, x: (p[i] > q[i]) * (p[i] * 0 + 1))
+correction_is_p_where_larger = _rule(correct=lambda p, q, i, x: np.where(p[i] > q[i], p[i], 0))
+"""The last four pass every test on a residual of one token, such as the lesson's (1, 0, 0)."""
+
+
+def _clipped(p: Array, q: Array, i: int, x: int) -> Array:
+    """The residual on the target's two likeliest tokens alone, or all of it where they have none."""
+    best = np.argsort(-p[i], kind="stable")[:2]
+    kept = np.zeros(len(p[i]), dtype=bool)
+    kept[best] = True
+    weights = np.where(kept, correction_weights(p[i], q[i]), 0)
+    return weights if np.count_nonzero(weights) else correction_weights(p[i], q[i])
+
+
+residual_clipped = _rule(correct=_clipped)
+
+
+def _softmax(weights: Array) -> Array:
+    """e to the power of each weight; on exact weights to two places, so that it is a Fraction."""
+    if not is_exact(weights):
+        return np.exp(weights)
+    return np.array([Fraction(round(100 * math.exp(w)), 100) for w in weights], dtype=object)
+
+
+residual_through_softmax = _rule(correct=lambda p, q, i, x: _softmax(correction_weights(p[i], q[i])))
+
+
+def _first_above(chance: Chance, weights: Array, purpose: str) -> int | None:
+    """The first index whose cumulative weight exceeds a uniform, as if the weights added up to 1."""
+    u = chance.uniform(purpose)
+    return next((k for k, edge in enumerate(np.add.accumulate(weights).tolist()) if u < edge), None)
+
+
+def _first_above_or_last(chance: Chance, weights: Array, purpose: str) -> int:
+    found = _first_above(chance, weights, purpose)
+    return len(weights) - 1 if found is None else found
+
+
+residual_not_normalised_last = _rule(draw=_first_above_or_last)
+"""What the weights lack goes to the last token: a search that is clamped to the range."""
+
+residual_not_normalised_first = _rule(draw=lambda chance, weights, purpose: _first_above(chance, weights, purpose) or 0)
+"""What the weights lack goes to token 0: an argmax over "exceeds u" that finds nothing."""
+
+
+def residual_before_need(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+    """Normalises all residuals at once, before anything is rejected: 0/0 at a row where p = q."""
+    residuals = normalise(positive_part(target[:-1], draft))
+    return _rule(correct=lambda p, q, i, x: residuals[i])(target, draft, proposals, chance)
+
+
+def laws_divided_in_place(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+    """Writes the ratios p/q over the target's rows, and forms the residual from these."""
+    ratios = target[:-1]
+    np.divide(ratios, draft, out=ratios, where=draft > 0)
+    parts = _rule(lambda p, q, i, x: min(1, p[i][x]), lambda p, q, i, x: correction_weights(p[i], q[i]))
+    return parts(target, draft, proposals, chance)
+
+
+# ---- the bonus, and what may follow -------------------------------------------------------------------------------------
+
+bonus_from_previous_row = _rule(bonus=lambda p, q: p[max(0, len(q) - 1)])
 """Off by one: the bonus is drawn from row γ - 1. The first γ tokens' law stays right."""
+
+bonus_from_first_row = _rule(bonus=lambda p, q: p[0])
+"""Row γ + 1 modulo γ + 1: an index too far that wraps round. The first γ tokens' law stays right."""
+
+bonus_from_residual = _rule(bonus=lambda p, q: correction_weights(p[-2], q[-1]) if len(q) else p[-1])
+"""One draw for both ends of a round: the bonus comes from the residual of row γ - 1 too."""
 
 
 def bonus_after_rejection(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
@@ -60,6 +191,65 @@ def keeps_discarded_branch(target: Array, draft: Array, proposals: Sequence[int]
     return Round(round_.tokens + rest, round_.origins + ("accepted",) * len(rest))
 
 
+# ---- the acceptance -----------------------------------------------------------------------------------------------------
+
+
+def _lenient(factor: Fraction | int) -> Verify:
+    return _rule(accept=lambda p, q, i, x: min(1, factor * p[i][x] / q[i][x]))
+
+
+lenience_2 = _lenient(2)
+lenience_1_1 = _lenient(Fraction(11, 10))
+
+accepts_all = _rule(accept=lambda p, q, i, x: 1)
+"""The number of proposals that match themselves is taken for the number accepted."""
+
+first_unverified = _rule(accept=lambda p, q, i, x: 1 if i == 0 else _ratio(p, q, i, x))
+"""The first proposal is committed before the target has seen it."""
+
+threshold = _rule(accept=lambda p, q, i, x: int(p[i][x] >= q[i][x]))
+"""Accepts where p >= q and never otherwise: no chance in it."""
+
+inverted_ratio = _rule(accept=lambda p, q, i, x: 1 if q[i][x] >= p[i][x] else q[i][x] / p[i][x])
+"""min(1, q/p)."""
+
+ratio_from_next_row = _rule(accept=lambda p, q, i, x: acceptance(p[i + 1], q[i], x))
+"""Off by one: the target's rows are read one too late, as if row i judged the token that it was computed from."""
+
+top_two = _rule(accept=lambda p, q, i, x: int((p[i] > p[i][x]).sum() < 2))
+"""Accepts what is among the target's two likeliest tokens: "typical" acceptance."""
+
+drops_draft_laws = _rule(accept=lambda p, q, i, x: p[i][x], correct=lambda p, q, i, x: _without(p[i], x))
+"""Takes q for one-hot at the proposal, in acceptance and residual alike. The law is right, fewer are accepted."""
+
+reciprocal_ratio = _rule(accept=lambda p, q, i, x: 1 / max(1, q[i][x] / p[i][x]))
+"""1 / max(1, q/p), which is min(1, p/q) but for p = 0."""
+
+
+def all_or_nothing(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+    """One decision for the whole block, with the product of its ratios; else the first proposal is replaced."""
+    gamma = len(proposals)
+    if gamma and not chance.accept(min(1, prod(_each(target, draft, proposals))), "accept"):
+        return ended(proposals, 0, chance.draw(correction_weights(target[0], draft[0]), "correct"), "correction")
+    return ended(proposals, gamma, chance.draw(target[gamma], "bonus"), "bonus")
+
+
+# ---- uniforms -----------------------------------------------------------------------------------------------------------
+
+inclusive_acceptance = _rule(decide=lambda chance, probability: bool(chance.uniform("accept") <= probability))
+"""u <= p/q accepts a token with p = 0 where u is 0."""
+
+
+def _at_or_above(chance: Chance, weights: Array, purpose: str) -> int:
+    u = chance.uniform(purpose)
+    edges = np.add.accumulate(normalise(weights)).tolist()
+    return next(k for k, edge in enumerate(edges) if u <= edge)
+
+
+inclusive_draw = _rule(draw=_at_or_above)
+"""The first token whose cumulative weight is at least u: token 0 where u is 0, even if its weight is 0."""
+
+
 def one_uniform_for_two(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
     """Reuses the uniform that rejected a proposal to draw the correction: given the rejection it is no longer uniform."""
     gamma = len(proposals)
@@ -69,6 +259,111 @@ def one_uniform_for_two(target: Array, draft: Array, proposals: Sequence[int], c
             token = chance.draw(correction_weights(target[i], draft[i]), "correct", u=u)
             return ended(proposals, i, token, "correction")
     return ended(proposals, gamma, chance.draw(target[gamma], "bonus"), "bonus")
+
+
+def one_uniform_for_all(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+    """Asks for one uniform a round and compares every ratio with it."""
+    u = chance.uniform("accept")
+    return _rule(decide=lambda chance, probability: bool(u < probability))(target, draft, proposals, chance)
+
+
+# ---- counts -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Claimed(Round):
+    """A round that reports another number of accepted proposals than it emits."""
+
+    claim: int = 0
+
+    @property
+    def accepted(self) -> int:
+        """What is reported."""
+        return self.claim
+
+
+def counts_past_rejection(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+    """Tests all proposals at once and reports the sum of the mask: 2 for [1, 0, 1], where 1 was kept."""
+    mask = [chance.accept(_ratio(target, draft, i, token), "accept") for i, token in enumerate(proposals)]
+    judged = iter(mask)
+    round_ = _rule(decide=lambda chance, probability: next(judged))(target, draft, proposals, chance)
+    return Claimed(round_.tokens, round_.origins, sum(mask))
+
+
+def counts_bonus(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+    """Reports every emitted token as accepted, the correction or bonus too."""
+    round_ = strict.verify(target, draft, proposals, chance)
+    return Claimed(round_.tokens, round_.origins, len(round_.tokens))
+
+
+# ---- no law at all ------------------------------------------------------------------------------------------------------
+
+
+def padded(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> tuple[int, ...]:
+    """Returns γ + 1 tokens whatever was rejected: the rest is filled with id V, and nothing says so."""
+    tokens = strict.verify(target, draft, proposals, chance).tokens
+    return tokens + (target.shape[1],) * (len(proposals) + 1 - len(tokens))
+
+
+def no_correction(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> tuple[int, ...]:
+    """Returns the accepted prefix alone after a rejection: where the first proposal is rejected, nothing."""
+    round_ = strict.verify(target, draft, proposals, chance)
+    return round_.tokens if "bonus" in round_.origins else round_.tokens[:-1]
+
+
+def redraws_until_accepted(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+    """Replaces a rejected proposal by the next one from q, until one is accepted: never, where the supports are disjoint."""
+    kept: list[int] = []
+    for i, token in enumerate(proposals):
+        while not chance.accept(acceptance(target[i], draft[i], token), "accept"):
+            token = chance.draw(draft[i], "propose")
+        kept.append(token)
+        if token != proposals[i]:
+            return ended(kept, i, token, "correction")
+    return ended(kept, len(kept), chance.draw(target[-1], "bonus"), "bonus")
+
+
+# ---- innocents: look-alikes that are right --------------------------------------------------------------------------------
+
+weights_of_any_total = _rule(correct=lambda p, q, i, x: 7 * correction_weights(p[i], q[i]))
+"""Weights that add up to something else, for a draw that normalises them itself."""
+
+
+def draws_bonus_first(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+    """Draws the bonus before anything is verified, and forgets it after a rejection: another text for the same seed."""
+    bonus = chance.draw(target[-1], "bonus")
+    return _rule(draw=lambda chance, w, purpose: bonus if purpose == "bonus" else chance.draw(w, purpose))(
+        target, draft, proposals, chance
+    )
+
+
+def no_bonus(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+    """Ends a round without rejection at its last proposal."""
+    round_ = strict.verify(target, draft, proposals, chance)
+    if "bonus" not in round_.origins or not proposals:
+        return round_
+    return Round(round_.tokens[:-1], round_.origins[:-1])
+
+
+def recycled_uniform(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+    """Draws the correction with the uniform that rejected, stretched: behind the acceptance a it is uniform on [a, 1)."""
+    for i, token in enumerate(proposals):
+        u, a = chance.uniform("accept"), _ratio(target, draft, i, token)
+        if not u < a:
+            edges = a + (1 - a) * np.add.accumulate(normalise(correction_weights(target[i], draft[i])))
+            likely = np.flatnonzero(correction_weights(target[i], draft[i])).tolist()
+            found = next((k for k in likely if u < edges[k]), likely[-1])
+            return ended(proposals, i, found, "correction")
+    return ended(proposals, len(proposals), chance.draw(target[-1], "bonus"), "bonus")
+
+
+def argmax_or_strict(target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+    """Compares with the target's likeliest token where its row is one-hot, as a greedy path does, and is strict elsewhere."""
+
+    def agrees(p: Array, q: Array, i: int, x: int) -> Any:
+        return int(np.argmax(p[i]) == x) if p[i].max() == 1 else _ratio(p, q, i, x)
+
+    return _rule(accept=agrees)(target, draft, proposals, chance)
 
 
 # ---- block verification ---------------------------------------------------------------------------------------------
@@ -153,162 +448,3 @@ def block_tokenwise(target: Array, draft: Array, proposals: Sequence[int], chanc
     """Strict's acceptances with the block's residual: (r_i p - q)+ where (p - q)+ is due."""
     alone = [min(1, ratio) for ratio in _each(target, draft, proposals)]
     return _block(acceptances=lambda p, q, r: alone, keep=_up_to_first_failure)(target, draft, proposals, chance)
-
-
-class RawRatio(Speculative):
-    """Draws from the transformed draft law, forms the ratio with the raw one."""
-
-    def propose(
-        self, state: State, gamma: int, chance: Chance
-    ) -> tuple[list[int], Array]:
-        """The right proposals, the wrong q."""
-        proposals, _ = super().propose(state, gamma, chance)
-        return proposals, _untransformed(self, state, proposals)
-
-
-class ArgmaxDraft(Speculative):
-    """Proposes the draft's most likely token, then verifies it as if it had been drawn from the soft law."""
-
-    def propose(self, state: State, gamma: int, chance: Chance) -> tuple[list[int], Array]:
-        """Greedy proposals, the soft q."""
-        return super().propose(state, gamma, _Argmax())  # type: ignore[arg-type]
-
-
-class _Argmax:
-    def draw(self, weights: Array, purpose: str) -> int:
-        return int(np.argmax(weights))
-
-
-def _untransformed(decoder: Speculative, state: State, proposals: Sequence[int]) -> Array:
-    """The draft's own laws (γ, V) at the proposals, recomputed without any transform."""
-    rows = decoder.draft.append(decoder.draft.start(), [*state.tokens, *proposals])[len(state.tokens) - 1 : -1]
-    return to_law(rows)
-
-
-class ShortCache:
-    """A draft whose cache misses an entry: of several pending tokens it feeds only the last.
-
-    That happens after full acceptance, when the last proposal is pending beside the bonus. The text's law stays exact, since
-    any q is a legal draft; cached rows differ from recomputed ones, and acceptance falls.
-    """
-
-    def __init__(self, model: LanguageModel) -> None:
-        self._model = model
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    def append(self, state: Any, tokens: Sequence[int]) -> Array:
-        """Feeds an empty state all the tokens, any other only the last."""
-        fed = tokens if len(state) == 0 else tokens[-1:]
-        return self._model.append(state, fed)
-
-
-class CountsPastStop(Speculative):
-    """Reports every emitted token as committed, also those past a stop."""
-
-    def step(self, state: State, chance: Chance) -> tuple[RoundRecord, State]:
-        """The right text, the wrong count."""
-        record, state = super().step(state, chance)
-        return replace(record, committed=record.emitted), state
-
-
-# ---- several texts ----------------------------------------------------------------------------------------------------
-
-
-class _Replayed:
-    """Reads a tape of uniforms from its beginning, and lengthens it where it ends."""
-
-    def __init__(self, chance: Chance, tape: list[Any]) -> None:
-        self._chance, self._tape, self._read = chance, tape, 0
-
-    def uniform(self, purpose: str) -> Any:
-        if self._read == len(self._tape):
-            self._tape.append(self._chance.uniform(purpose))
-        self._read += 1
-        return self._tape[self._read - 1]
-
-    def accept(self, probability: Any, purpose: str, u: Any = None) -> bool:
-        return self._chance.accept(probability, purpose, u=self.uniform(purpose) if u is None else u)
-
-    def draw(self, weights: Any, purpose: str, u: Any = None) -> int:
-        return self._chance.draw(weights, purpose, u=self.uniform(purpose) if u is None else u)
-
-
-def one_seed_for_all(chance: Chance, number: int) -> list[Chance]:
-    """Seeds every text of a batch alike: each has the right law, but they are drawn with the same uniforms."""
-    tape: list[Any] = []
-    return [_Replayed(chance, tape) for _ in range(number)]
-
-
-class NeighboursRows:
-    """A target whose batched pass hands each text the rows of the one before it."""
-
-    def __init__(self, model: LanguageModel) -> None:
-        self._model = model
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    def append_batch(self, states: Sequence[Any], tokens: Sequence[Sequence[int]]) -> list[Array]:
-        """The right rows in the wrong order."""
-        rows = [self._model.append(state, fed) for state, fed in zip(states, tokens, strict=True)]
-        return rows[-1:] + rows[:-1]
-
-
-# ---- rounds whose length depends on their own proposals ----------------------------------------------------------------
-#
-# Ending a draft is right as long as every token that was drawn is kept: what is drawn next, or not at all, may depend on it.
-
-DOUBT = Fraction(3, 10)
-"""A proposal with a smaller q is in doubt."""
-
-
-class EndsBehindDoubt(Speculative):
-    """No mistake, though it looks like one: ends the draft behind a proposal in doubt, which it keeps."""
-
-    def propose(self, state: State, gamma: int, chance: Chance) -> tuple[list[int], Array]:
-        """Draws one proposal after the other."""
-        proposals: list[int] = []
-        q = np.empty((0, self.target.vocab_size), dtype=object if self.draft.exact else np.float64)
-        while len(proposals) < gamma and not in_doubt(proposals, q):
-            ahead = replace(state, tokens=[*state.tokens, *proposals])  # of the same caches
-            more, law = super().propose(ahead, 1, chance)
-            if not more:
-                break
-            proposals, q = proposals + more, np.concatenate([q, law])
-        return proposals, q
-
-
-class DropsDoubt(EndsBehindDoubt):
-    """Drops the proposal in doubt, as not worth a row of the target's: those that are left are no longer drawn from q."""
-
-    def propose(self, state: State, gamma: int, chance: Chance) -> tuple[list[int], Array]:
-        """The right proposals but the last, if that is in doubt."""
-        proposals, q = super().propose(state, gamma, chance)
-        kept = len(proposals) - in_doubt(proposals, q)
-        return proposals[:kept], q[:kept]
-
-
-def in_doubt(proposals: Sequence[int], q: Array) -> bool:
-    """Whether the last proposal is."""
-    return bool(proposals) and bool(q[-1][proposals[-1]] < DOUBT)
-
-
-class SilentInDoubt:
-    """No mistake either: a draft that proposes nothing where its next law has no token of at least ``sure``.
-
-    It looks at the law before anything is drawn from it.
-    """
-
-    def __init__(self, model: LanguageModel, sure: Any) -> None:
-        self._model, self._sure = model, sure
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    def append(self, state: Any, tokens: Sequence[int]) -> Array:
-        """Rows without weight where the draft is not sure."""
-        scores = self._model.append(state, tokens)
-        unsure = to_law(scores).max(axis=-1) < self._sure
-        return np.where(unsure[:, None], 0 if self._model.exact else -np.inf, scores)

@@ -42,7 +42,8 @@ class Automaton:
             raise ValueError(f"reach is {reach!r}: it must be an integer of at least 1")
         self.start_token = self.vocab_size
         self.exact = is_exact(laws)
-        self.reach, self.capacity = reach, math.inf
+        self.reach: float = reach
+        self.capacity = math.inf
         self._transitions = np.asarray(transitions, dtype=int)
         with np.errstate(divide="ignore"):
             self._scores = laws if self.exact else np.log(laws)

@@ -1,0 +1,225 @@
+"""The default situations: small exact models on which mistakes of verification, transforms, stops, caches and batches show.
+
+What each is for stands with it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from specdec.conformance.situations import Request, Situation
+from specdec.decoding import Stop
+from specdec.law import Array, RepetitionPenalty, Temperature, TopK, TopP, Transforms, exact
+from specdec.models import abc_machine
+from specdec.models.automaton import Automaton
+from specdec.models.table import Table
+
+A, B, C = 0, 1, 2
+
+TARGET, DRAFT = abc_machine.remembering()
+CHAIN = (
+    Table(exact([[1, 6, 3], [7, 1, 2], [2, 2, 6], [5, 3, 2]], 10)),
+    Table(exact([[10, 5, 5], [6, 6, 8], [12, 6, 2], [4, 4, 12]], 20)),
+)
+"""F2 of the public reports: P and Q after 0, 1, 2 and at the start."""
+
+
+def forgetful(p: list[int], q: list[int], denominator: int = 10) -> tuple[Table, Table]:
+    """Target and draft with one row each, whatever the prefix."""
+    return Table(exact(p, denominator)), Table(exact(q, denominator))
+
+
+def _changed(model: Table, rows: dict[int, list[int]]) -> Table:
+    """The same machine with other rows, in tenths, after some symbols (3: at the start)."""
+    table = model.rows.copy()
+    for symbol, row in rows.items():
+        table[symbol] = exact(row, 10)
+    return Table(table)
+
+
+_MOVES = np.array([[1, 2, 0, 0], [2, 3, 1, 0], [3, 0, 2, 0], [0, 1, 3, 0]])  # adds 1, 2 or 0 modulo 4
+
+
+def _running_sum(*laws: list[int]) -> Automaton:
+    """A machine with cumulative memory: the sum of all its tokens modulo 4 names its row, in tenths."""
+    return Automaton(_MOVES, exact(list(laws), 10), reach=8)
+
+
+def _two_back(*laws: list[list[int]]) -> Table:
+    """An order-2 machine over two symbols, in quarters: axes are the token before last, the last one, the law."""
+    return Table(exact(list(laws), 4))
+
+
+FOUR = Stop(length=4)
+
+
+def _asked(*steps: Any, stop: Stop = FOUR) -> tuple[Request, ...]:
+    return (Request(transforms=Transforms(steps), stop=stop),)
+
+
+@dataclass(frozen=True)
+class NoRepeat:
+    """A processor that looks at the text: the last token may not come again at once."""
+
+    def __call__(self, scores: Array, prefix: Sequence[int]) -> Array:
+        """Scores (V,) without weight at the last token."""
+        kept = np.array([token not in prefix[-1:] for token in range(len(scores))])
+        return np.where(kept, scores, 0 if scores.dtype == object else -np.inf)
+
+
+GRAMMAR = Situation(
+    "grammar",
+    "a processor that forbids a token by the one before it",
+    TARGET,
+    DRAFT,
+    requests=(Request(transforms=Transforms((NoRepeat(),))),),
+)
+
+_SUM = np.array([[1, 2, 0], [2, 0, 1], [0, 1, 2]])
+"""Adds 1 for A, 2 for B and 0 for the start token, modulo 3."""
+
+RECURRENT = Situation(
+    "recurrent",
+    "cumulative memory behind a prompt, and a draft that is right but where the sum is 1: a stale state shows in acceptance",
+    Automaton(_SUM, exact([[1, 3], [3, 1], [2, 2]], 4), reach=8),
+    Automaton(_SUM, exact([[1, 3], [1, 3], [2, 2]], 4), reach=8),
+    requests=(Request((A,)),),
+)
+
+SEPARATING = Situation(
+    "far apart",
+    "where wrong rules are easiest to tell from the right one: each is off by 17/300 or more in three tokens",
+    Table(exact([[2, 2, 6], [2, 5, 3], [6, 2, 2], [4, 2, 4]], 10)),
+    Table(exact([[10, 0, 0], [8, 0, 2], [4, 6, 0], [1, 3, 6]], 10)),
+    tokens=3,
+)
+"""What ``separating.search`` found: of many pairs of chains in tenths the one with the largest least distance over the rules."""
+
+_OTHERS: tuple[Situation, ...] = (
+    Situation("distinct rows", "every row differs from the one before it: a row mistake shows", TARGET, DRAFT),
+    Situation("reported chain", "the fixture of the public reports", *CHAIN),
+    Situation(
+        "one row", "a residual with two tokens: most wrong corrections show at once", *forgetful([5, 3, 2], [2, 2, 6]), (1,)
+    ),
+    Situation(
+        "half", "a first proposal that the target halves: block rules must scale their residual", *forgetful([4, 4, 2], [8, 2, 0])
+    ),
+    Situation("γ by round", "none, one, three and two proposals in turn", TARGET, DRAFT, (0, 1, 3, 2)),
+    Situation("equal", "p = q: nothing is rejected and no residual exists", TARGET, TARGET),
+    Situation(
+        "zeros in p",
+        "the target forbids what the draft proposes",
+        _changed(TARGET, {A: [0, 7, 3], C: [5, 0, 5], 3: [6, 4, 0]}),
+        DRAFT,
+    ),
+    Situation(
+        "zeros in q", "the draft never proposes what the target allows", TARGET, _changed(DRAFT, {A: [9, 0, 1], 3: [0, 5, 5]})
+    ),
+    Situation(
+        "disjoint",
+        "no proposal is ever accepted at the start and after A",
+        _changed(TARGET, {A: [0, 6, 4], 3: [6, 4, 0]}),
+        _changed(DRAFT, {A: [10, 0, 0], 3: [0, 0, 10]}),
+    ),
+    Situation(
+        "one-hot draft",
+        "a draft without doubt: q is 1 at its proposal",
+        TARGET,
+        Table(exact([[0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]])),
+    ),
+    Situation(
+        "ties",
+        "p and q touch at a symbol, and two tokens share the maximum",
+        Table(exact([[4, 4, 2], [3, 3, 4], [2, 4, 4], [4, 4, 2]], 10)),
+        Table(exact([[4, 2, 4], [3, 4, 3], [4, 4, 2], [4, 3, 3]], 10)),
+    ),
+    Situation(
+        "two back",
+        "rows that depend on the last two tokens: a cache short of one shows",
+        _two_back([[1, 3], [3, 1], [2, 2]], [[3, 1], [1, 3], [2, 2]], [[2, 2], [2, 2], [2, 2]]),
+        _two_back([[1, 3], [3, 1], [2, 2]], [[3, 1], [1, 3], [2, 2]], [[2, 2], [2, 2], [3, 1]]),
+        requests=_asked(stop=Stop(length=6)),
+        tokens=6,
+    ),
+    Situation(
+        "running sum",
+        "cumulative memory: it can't be cut, only restored",
+        _running_sum([6, 3, 1], [1, 6, 3], [7, 1, 2], [2, 2, 6]),
+        _running_sum([2, 3, 5], [4, 5, 1], [1, 6, 3], [6, 2, 2]),
+    ),
+    Situation(
+        "stop token",
+        "B ends the text, also inside a block",
+        TARGET,
+        DRAFT,
+        (3,),
+        _asked(stop=Stop(tokens=frozenset({B}), length=4)),
+    ),
+    Situation("cap", "the text ends at three tokens, in the middle of a round", TARGET, DRAFT, (2,), _asked(stop=Stop(length=3))),
+    Situation(
+        "cap and stop",
+        "a stop token before the cap wins",
+        TARGET,
+        DRAFT,
+        (3,),
+        _asked(stop=Stop(length=3, tokens=frozenset({C}))),
+    ),
+    Situation("prompt", "the text begins behind a prompt", TARGET, DRAFT, (2,), (Request((A, C)),)),
+    Situation("temperature", "T = 1/2, for target and draft alike", TARGET, DRAFT, (2,), _asked(Temperature(Fraction(1, 2)))),
+    Situation("top-k", "the two likeliest tokens", TARGET, DRAFT, (2,), _asked(TopK(2))),
+    Situation("top-p", "the nucleus of 7/10", TARGET, DRAFT, (2,), _asked(TopP(Fraction(7, 10)))),
+    Situation("penalty", "each row sees the proposals before it", TARGET, DRAFT, (2,), _asked(RepetitionPenalty(2))),
+    Situation("greedy", "T = 0: one text, with probability 1", TARGET, DRAFT, (2,), _asked(Temperature(0))),
+    Situation(
+        "smaller draft",
+        "the draft does not know C",
+        TARGET,
+        _changed(DRAFT, {A: [5, 5, 0], B: [4, 6, 0], C: [7, 3, 0], 3: [4, 6, 0]}),
+        draft_size=2,
+    ),
+    Situation(
+        "larger draft",
+        "the draft knows a token that the target lacks",
+        _changed(TARGET, {A: [4, 6, 0], B: [7, 3, 0], C: [2, 8, 0], 3: [6, 4, 0]}),
+        DRAFT,
+        draft_size=3,
+    ),
+    Situation(
+        "ragged batch",
+        "two texts that run apart, after different prompts",
+        TARGET,
+        DRAFT,
+        (2,),
+        (Request(stop=Stop(length=2)), Request((B,), stop=Stop(length=2))),
+        tokens=2,
+    ),
+    Situation(
+        "greedy and sampled",
+        "a batch whose first text is greedy and whose second is not",
+        TARGET,
+        DRAFT,
+        (1,),
+        (Request(transforms=Transforms((Temperature(0),)), stop=Stop(length=3)), Request(stop=Stop(length=3))),
+        tokens=3,
+    ),
+)
+
+KILLERS: tuple[str, ...] = ("far apart", "recurrent", "top-k", "temperature", "top-p", "stop token", "penalty", "ragged batch", "two back")
+KILLERS += ("greedy and sampled", "smaller draft")
+"""So few situations show every mutant of ``specimens`` that the exact, state or accounting tier can see (a greedy cover)."""
+
+CATALOGUE: tuple[Situation, ...] = tuple(
+    sorted((SEPARATING, RECURRENT, GRAMMAR, *_OTHERS), key=lambda situation: (*KILLERS, situation.name).index(situation.name))
+)
+"""The default catalogue: the killers first, so that a mistake shows soon."""
+
+
+UNCAPPED = tuple(
+    replace(situation, name=f"{situation.name}, no cap", requests=(Request(stop=Stop()),)) for situation in _OTHERS[:4]
+)
+"""The first four without a cap: γ is never cut, and what comes behind the fourth token is not looked at. Ten times slower."""
+
+BY_NAME = {situation.name: situation for situation in (*CATALOGUE, *UNCAPPED)}

@@ -1,0 +1,151 @@
+"""Adapters: how a sampler under test is shown to the kit. Each is one callable, its name, and what it declares to be.
+
+``rule`` takes the verification of one round, ``loop`` a whole decoder that goes a round at a time, ``texts`` anything that
+turns requests into texts with a given chance, ``black_box`` anything that can only be sampled.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from specdec.chance import Chance
+from specdec.conformance.guard import BrokenError, OutOfReachError
+from specdec.conformance.situations import Law, Situation
+from specdec.decoding import Decoder, Ledger, RoundRecord, Speculative, State
+from specdec.law import Array
+from specdec.models import INTEGERS
+from specdec.verification import Round, Verify, block, sample_match, strict
+
+RULES: dict[str, Verify] = {"strict": strict.verify, "block": block.verify, "sample-and-match": sample_match.verify}
+"""What a sampler may declare itself to be: the rule whose acceptance it must then have."""
+
+Acceptance = Callable[[list[RoundRecord]], tuple[int, int]]
+"""How a sampler reports its acceptance over some rounds: (accepted, verified)."""
+
+
+def ledger_acceptance(records: list[RoundRecord]) -> tuple[int, int]:
+    """As the ledger counts it: a proposal behind the first rejection was never verified."""
+    return Ledger(records).acceptance()
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A sampler under test. Of its callables it has one or two; a tier that needs another is skipped, with the reason.
+
+    ``declares`` is a key of RULES, or None where no acceptance is claimed. ``tolerance`` is the total variation that its
+    rounding may cause, 0 for exact code.
+    """
+
+    name: str
+    declares: str | None = None
+    tolerance: float = 0.0
+    verify: Verify | None = None
+    make: Callable[[Situation], Decoder] | None = None
+    texts: Callable[[Situation, Chance], Sequence[Sequence[int]]] | None = None
+    sample: Callable[[int, int], Sequence[Sequence[int]]] | None = None
+    law: Law | None = None
+    acceptance: Acceptance = ledger_acceptance
+
+    def __post_init__(self) -> None:
+        if self.declares is not None and self.declares not in RULES:
+            raise ValueError(f"{self.name} declares {self.declares!r}: it must be one of {', '.join(RULES)}, or None")
+        if not 0 <= self.tolerance < 1:
+            raise ValueError(f"{self.name} has tolerance {self.tolerance}: a total variation in [0, 1) is needed")
+
+
+def rule(name: str, verify: Verify, declares: str | None = "strict", tolerance: float = 0.0) -> Sampler:
+    """The verification of one round: ``verify(target (γ+1, V), draft (γ, V), proposals (γ,), chance)``. The kit does the rest.
+
+    It returns a ``Round``, or the emitted tokens alone. Rows are exact; a rule on floats converts them and states its
+    tolerance. Chance may come from ``chance`` or, under ``intercept``, from the random calls of untouched code.
+    """
+    checked = _Checked(verify)
+    return Sampler(name, declares, tolerance, verify=checked, make=lambda s: speculative(s, verify=checked))
+
+
+def loop(
+    name: str,
+    make: Callable[[Situation], Decoder],
+    declares: str | None = "strict",
+    tolerance: float = 0.0,
+    acceptance: Acceptance = ledger_acceptance,
+) -> Sampler:
+    """A whole decoder: ``make(situation)`` returns one of ``specdec.decoding``'s protocol. Its caches are seen too.
+
+    ``acceptance`` turns the records of a text into the figure (accepted, verified) that the sampler reports.
+    """
+    return Sampler(name, declares, tolerance, make=make, acceptance=acceptance)
+
+
+def texts(name: str, generate: Callable[[Situation, Chance], Sequence[Sequence[int]]], tolerance: float = 0.0) -> Sampler:
+    """Anything that answers all requests of a situation at once: ``generate(situation, chance)`` returns a text for each."""
+    return Sampler(name, None, tolerance, texts=generate)
+
+
+def black_box(name: str, sample: Callable[[int, int], Sequence[Sequence[int]]], law: Law) -> Sampler:
+    """Something that can only be sampled: ``sample(number, seed)`` returns independent texts, which should follow ``law``.
+
+    ``law`` is {text: probability}, exact or float, of the target alone.
+    """
+    return Sampler(name, None, sample=sample, law=law)
+
+
+def speculative(situation: Situation, *, kind: type[Speculative] = Speculative, verify: Verify = strict.verify) -> Any:
+    """Our own decoder in a situation of one request: the models, γ by round, transforms and stop rules."""
+    gammas, request = situation.gammas, situation.request
+
+    def by_round(state: State) -> int:
+        return gammas[min(len(state.history), len(gammas) - 1)]
+
+    gamma = gammas[0] if len(gammas) == 1 else by_round
+    return kind(situation.target, situation.draft, gamma, request.transforms, request.stop, verify)
+
+
+class _Checked:
+    """A rule whose faults are named with their input. Tokens alone become a round: kept proposals, then at most one more."""
+
+    def __init__(self, verify: Verify) -> None:
+        self.verify = verify
+
+    def __call__(self, target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
+        try:
+            emitted: Any = self.verify(target, draft, proposals, chance)
+        except (BrokenError, OutOfReachError):
+            raise
+        except Exception as error:
+            raise BrokenError(f"it raised {described(error)}; {_shown(target, draft, proposals)}") from error
+        tokens = emitted.tokens if isinstance(emitted, Round) else emitted
+        fault = token_fault(tokens, target.shape[1]) or ("no token" if len(tokens) == 0 else None)
+        if fault:
+            raise BrokenError(f"it emitted {fault}; {_shown(target, draft, proposals)}")
+        if isinstance(emitted, Round):
+            return emitted
+        tokens = tuple(int(token) for token in tokens)
+        kept = min(len(tokens) - 1, len(proposals)) if tokens != tuple(proposals) else len(tokens)
+        last = "bonus" if kept == len(proposals) else "correction"
+        return Round(tokens, ("accepted",) * kept + (last,) * (len(tokens) - kept))
+
+
+def token_fault(tokens: Any, size: int) -> str | None:
+    """What keeps ``tokens`` from being a sequence of ids below ``size``, in words, or None."""
+    try:
+        listed = list(tokens)
+    except TypeError:
+        return f"{tokens!r}, which is no sequence of token ids"
+    for token in listed:
+        if not isinstance(token, INTEGERS) or not 0 <= token < size:
+            return f"{token!r}, which is no token id from 0 to {size - 1}"
+    return None
+
+
+def described(error: BaseException) -> str:
+    """An exception in one line."""
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def _shown(target: Array, draft: Array, proposals: Sequence[int]) -> str:
+    """The input of a round, to be copied into a test."""
+    rows = [[[str(value) for value in row] for row in rows] for rows in (np.asarray(target), np.asarray(draft))]
+    return f"target {rows[0]}, draft {rows[1]}, proposals {list(map(int, proposals))}"
