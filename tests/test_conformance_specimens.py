@@ -160,7 +160,8 @@ def test_specimens_say_what_a_user_sees_and_what_the_code_does():
 
 
 def test_every_fixture_is_a_mutants_or_a_place():
-    assert {situation.name for situation in FIXTURES} <= {*(specimen.fixture for specimen in MUTANTS), *(s.name for s in TEMPTING)}
+    used = {*(specimen.fixture for specimen in MUTANTS), *(situation.name for situation in TEMPTING)}
+    assert {situation.name for situation in FIXTURES} <= used
 
 
 # ---- where mutants are easiest to tell --------------------------------------------------------------------------------

@@ -1,1 +1,4 @@
-"""Is a sampler lossless? For now the wrong twins of every rule, each a realistic mistake that the tests must catch."""
+"""Is a sampler lossless? Tiers of evidence, adapters for samplers of any shape, and wrong samplers that show the tiers at work.
+
+Begin at ``check.report`` and ``check.assert_lossless``, with an adapter of ``samplers``; ``catalogue`` has the situations.
+"""

@@ -207,9 +207,19 @@ _OTHERS: tuple[Situation, ...] = (
     ),
 )
 
-KILLERS: tuple[str, ...] = ("far apart", "recurrent", "top-k", "temperature", "top-p", "stop token", "penalty", "ragged batch", "two back")
+KILLERS: tuple[str, ...] = (
+    "far apart",
+    "recurrent",
+    "top-k",
+    "temperature",
+    "top-p",
+    "stop token",
+    "penalty",
+    "ragged batch",
+    "two back",
+)
 KILLERS += ("greedy and sampled", "smaller draft")
-"""So few situations show every mutant of ``specimens`` that the exact, state or accounting tier can see (a greedy cover)."""
+"""So few show every mutant of ``specimens`` that the exact, state or accounting tier can see (a greedy cover)."""
 
 CATALOGUE: tuple[Situation, ...] = tuple(
     sorted((SEPARATING, RECURRENT, GRAMMAR, *_OTHERS), key=lambda situation: (*KILLERS, situation.name).index(situation.name))

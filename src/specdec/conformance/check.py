@@ -75,7 +75,7 @@ def in_situation(sampler: Sampler, situation: Situation) -> list[Finding]:
         raise
     except BrokenError as fault:
         found = [Finding("exact", situation.name, Verdict.BROKEN, str(fault))]
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         found = [Finding("exact", situation.name, Verdict.BROKEN, f"it raised {described(error)}")]
     seconds = (time.perf_counter() - began) / len(found)
     return [replace(finding, seconds=seconds) for finding in found]

@@ -11,7 +11,7 @@ from specdec.conformance import blackbox, check, classic, exact
 from specdec.conformance.catalogue import BY_NAME, KILLERS
 from specdec.conformance.guard import OutOfReachError
 from specdec.conformance.situations import Law, Situation
-from specdec.conformance.specimens import MUTANTS, Specimen
+from specdec.conformance.specimens import INNOCENTS, MUTANTS, Specimen
 from specdec.conformance.verdicts import Finding
 
 CLASSIC = {
@@ -33,18 +33,19 @@ class Line:
     ``situation`` is where it was caught, or the first one; the classic tests and the black-box tier sampled it there.
     """
 
-    specimen: Specimen
+    name: str
     situation: str
     caught: dict[str, Finding]
     failed: list[str]
 
 
-def line(specimen: Specimen, situations: Sequence[Situation] = SITUATIONS, seed: int = 0) -> Line:
-    """Put a specimen through the situations up to the first in which the exact, state or accounting tier accuses it.
+def line(name: str, situations: Sequence[Situation] = SITUATIONS, seed: int = 0) -> Line:
+    """Put the named specimen through the situations up to the first in which the exact, state or accounting tier accuses it.
 
     The scripted tier has rows of its own. The black-box tier and the classic tests are given samples from the exact law that
     was found, which is all that they could see of the sampler.
     """
+    specimen = next(specimen for specimen in (*MUTANTS, *INNOCENTS) if specimen.name == name)
     caught: dict[str, Finding] = {}
     seen: list[tuple[Situation, Law]] = []
     if specimen.sampler.texts is not None:  # one text at a time is slow to enumerate for it, and shows no batch
@@ -62,14 +63,14 @@ def line(specimen: Specimen, situations: Sequence[Situation] = SITUATIONS, seed:
     if scripted:
         caught["scripted"] = scripted
     if not seen:  # it broke before it had a law
-        return Line(specimen, situation.name, caught, [])
+        return Line(name, situation.name, caught, [])
     situation, law = seen[-1] if caught else seen[0]
     right, wrong = _flat(situation.law), _flat(law)
     sampled = blackbox.check(lambda number, seed: draws(wrong, number, seed), right, limit=LIMIT, seed=seed)
     if sampled.accused:
         caught["black-box"] = sampled
     texts = draws(wrong, classic.TEXTS, seed)
-    return Line(specimen, situation.name, caught, [name for name, passes in CLASSIC.items() if not passes(texts, right)])
+    return Line(name, situation.name, caught, [name for name, passes in CLASSIC.items() if not passes(texts, right)])
 
 
 def draws(law: Law, number: int, seed: int) -> list[Any]:

@@ -114,7 +114,7 @@ class _Checked:
             emitted: Any = self.verify(target, draft, proposals, chance)
         except (BrokenError, OutOfReachError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise BrokenError(f"it raised {described(error)}; {_shown(target, draft, proposals)}") from error
         tokens = emitted.tokens if isinstance(emitted, Round) else emitted
         fault = token_fault(tokens, target.shape[1]) or ("no token" if len(tokens) == 0 else None)

@@ -72,7 +72,7 @@ class Finding:
         return self.verdict in ACCUSED
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """All findings on one sampler; the tiers that could not be reached, each with the reason; and so the situations."""
 
@@ -94,12 +94,16 @@ class Report:
         if self.accusations:
             return self.accusations[0].verdict
         shown = [f.verdict for f in self.findings]
-        return min(shown, key=list(Verdict).index, default=None)
+        strongest = min(shown, key=list(Verdict).index, default=None)
+        exact = any(f.tier == "exact" for f in self.findings)
+        return Verdict.NOT_REFUTED if strongest is Verdict.LOSSLESS and not exact else strongest
 
     @property
     def title(self) -> str:
         """The sampler and the verdict, in one line."""
-        return f"{self.sampler}: {self.verdict or 'nothing shown, no tier could be reached'}"
+        judged = sum(finding.tier == "exact" for finding in self.findings)
+        left = f", {judged} of {judged + len(self.unjudged)} situations judged exactly" if self.unjudged else ""
+        return f"{self.sampler}: {self.verdict or 'nothing shown, no tier could be reached'}{left}"
 
     def by_tier(self) -> Iterator[tuple[str, str, str]]:
         """One row a tier: its name, its verdict, and what it says: the gravest finding, or why it was not reached."""
@@ -130,16 +134,20 @@ class Report:
         Console(file=out, width=130, no_color=True).print(self)
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
-        """The same for a notebook: a table with a caption, and a list of the accusations."""
+        """The same for a notebook: a table with a caption, in a region that scrolls, and a list of the accusations."""
         head = "".join(f'<th scope="col">{name}</th>' for name in ("tier", "verdict", "what it says"))
         body = "".join(
             f'<tr><th scope="row">{tier}</th><td>{escape(verdict)}</td><td>{escape(says)}</td></tr>'
             for tier, verdict, says in self.by_tier()
         )
         listed = "".join(f"<li>{escape(f'{f.verdict} in {f.where!r}, {f.tier}: {f.says}')}</li>" for f in self.accusations)
-        table = f"<table><caption>{escape(self.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return table + (f"<ul>{listed}</ul>" if listed else "")
+        region = f'<div class="result-table" role="region" aria-label="{escape(self.title)}" tabindex="0">'
+        caption = f"<caption>{escape(self.title)}</caption>"
+        table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"{region}{table}</div>" + (f"<ul>{listed}</ul>" if listed else "")
 
     def as_page(self) -> str:
         """The HTML form as a page of its own."""
