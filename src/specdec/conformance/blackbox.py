@@ -51,7 +51,7 @@ FLAT = 0.5
 """The prior of each prefix's conditional law: with SUSPICION it is Dirichlet(c p) for one c or Dirichlet(FLAT, …, FLAT), all as
 likely; else it is p itself.
 
-Chosen by measurement: mean number of four-token texts until refutation (a = 1e-9, ABC machine, 40 to 60 runs).
+Chosen by measurement: mean number of four-token texts until refutation (a = 1e-9, ABC machine, 40 to 60 runs)::
 
                           bonus from the   residual   lenience   block, ratios    that bonus mixed in,
                           previous row     is p       1.1        tokenwise        TV .01

@@ -39,6 +39,7 @@ class Line:
     failed: list[str]
 
 
+@np.errstate(all="ignore")  # a mutant that divides by zero is judged by what comes out
 def line(name: str, situations: Sequence[Situation] = SITUATIONS, seed: int = 0) -> Line:
     """Put the named specimen through the situations up to the first in which the exact, state or accounting tier accuses it.
 

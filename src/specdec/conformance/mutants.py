@@ -81,7 +81,7 @@ correction_from_q = _rule(correct=lambda p, q, i, x: q[i])
 """The correction is drawn from the draft."""
 
 residual_is_absolute = _rule(correct=lambda p, q, i, x: abs(p[i] - q[i]))
-"""|p - q|: the lack is taken for an excess."""
+"""``|p - q|``: the lack is taken for an excess."""
 
 residual_is_turned_round = _rule(correct=lambda p, q, i, x: positive_part(q[i], p[i]))
 """(q - p)+: what the draft has too much of."""
