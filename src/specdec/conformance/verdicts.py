@@ -131,7 +131,7 @@ class Report:
     def __str__(self) -> str:
         """The same as plain text, 130 columns wide."""
         out = io.StringIO()
-        Console(file=out, width=130, no_color=True).print(self)
+        Console(file=out, width=130, no_color=True, force_jupyter=False, force_terminal=False).print(self)
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
     __repr__ = __str__
