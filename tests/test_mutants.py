@@ -12,6 +12,7 @@ import pytest
 
 from specdec.chance import Scripted, law_of
 from specdec.conformance import loop_mutants, mutants
+from specdec.conformance.exact import distance
 from specdec.decoding import Autoregressive, Speculative, Stop, copy_state, generate, law_of_text, state_key
 from specdec.law import TopK, Transforms, exact
 from specdec.models import abc_machine
@@ -27,10 +28,6 @@ def marginal(law, length):
     for text, weight in law.items():
         out[text[:length]] += weight
     return dict(out)
-
-
-def distance(one, other):
-    return sum(abs(one.get(text, 0) - other.get(text, 0)) for text in {*one, *other}) / 2
 
 
 def distances(decoder, machine_law):

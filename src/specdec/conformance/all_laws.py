@@ -38,7 +38,7 @@ from specdec.chance import Chance, Interval, Weights, inverse_transform, law_of
 from specdec.conformance.exact import distance, find_witness, in_words
 from specdec.conformance.guard import BrokenError
 from specdec.conformance.samplers import described, token_fault
-from specdec.conformance.situations import Law
+from specdec.conformance.situations import Law, Text
 from specdec.conformance.verdicts import Finding, Verdict, Witness
 from specdec.law import Array
 from specdec.verification import Verify
@@ -55,7 +55,6 @@ SOLVER_MS = 3000
 SAMPLE = 4000
 """So many random laws are looked at before z3 is asked."""
 
-Text = tuple[int, ...]
 Signs = frozenset[int]
 Facts = Mapping[int, Signs]
 Terms = list[tuple[dict[int, Signs], "Symbol"]]

@@ -34,10 +34,10 @@ import numpy as np
 from specdec.conformance.exact import END, in_words
 from specdec.conformance.guard import BrokenError, time_limit
 from specdec.conformance.samplers import described
+from specdec.conformance.situations import Text
 from specdec.conformance.verdicts import Finding, Verdict, Witness
 from specdec.law import SUM_TOLERANCE, Array
 
-Text = tuple[int, ...]
 Law = Mapping[Any, Any]
 Sample = Callable[[int, int], Sequence[Sequence[int]]]
 Progress = Callable[[int, float, float], None]

@@ -13,9 +13,8 @@ import numpy as np
 
 from specdec.chance import Chance
 from specdec.conformance.intercept import torch_calls
+from specdec.conformance.situations import Text
 from specdec.law import Array, Transforms
-
-Text = tuple[int, ...]
 
 RESULTS: list[dict[str, Any]] = json.loads(resources.files("specdec.conformance").joinpath("peers.json").read_text("utf-8"))
 """One entry a sampler and question: package, version, what, tier, verdict, distance, note, date, versions."""

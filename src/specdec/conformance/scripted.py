@@ -23,14 +23,12 @@ from specdec.conformance.catalogue import CHAIN, forgetful
 from specdec.conformance.exact import distance, find_witness, in_words
 from specdec.conformance.guard import BrokenError, OutOfReachError, time_limit
 from specdec.conformance.samplers import described, token_fault
+from specdec.conformance.situations import Law, Text
 from specdec.conformance.verdicts import Finding, Verdict, Witness
 from specdec.law import Array, positive_part
 from specdec.models import abc_machine
 from specdec.models.table import Table, text_law
 from specdec.verification import block
-
-Text = tuple[int, ...]
-Law = dict[Any, Any]
 
 UNIFORMS = 10_000
 """A round that takes more never ends."""

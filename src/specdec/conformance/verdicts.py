@@ -71,6 +71,11 @@ class Finding:
         """Whether it speaks against the sampler."""
         return self.verdict in ACCUSED
 
+    @property
+    def line(self) -> str:
+        """The finding in one line: verdict, place, tier, and what it says."""
+        return f"{self.verdict} in {self.where!r}, {self.tier}: {self.says}"
+
 
 @dataclass(frozen=True, repr=False)
 class Report:
@@ -126,7 +131,7 @@ class Report:
         for tier, verdict, says in self.by_tier():
             style = "bold red" if verdict in ACCUSED else "green" if verdict in list(Verdict) else "dim"
             table.add_row(tier, Text(verdict, style), Text(says))
-        return Group(table, *(Text(f"{f.verdict} in {f.where!r}, {f.tier}: {f.says}") for f in self.accusations))
+        return Group(table, *(Text(finding.line) for finding in self.accusations))
 
     def __str__(self) -> str:
         """The same as plain text, 130 columns wide."""
@@ -143,7 +148,7 @@ class Report:
             f'<tr><th scope="row">{tier}</th><td>{escape(verdict)}</td><td>{escape(says)}</td></tr>'
             for tier, verdict, says in self.by_tier()
         )
-        listed = "".join(f"<li>{escape(f'{f.verdict} in {f.where!r}, {f.tier}: {f.says}')}</li>" for f in self.accusations)
+        listed = "".join(f"<li>{escape(finding.line)}</li>" for finding in self.accusations)
         region = f'<div class="result-table" role="region" aria-label="{escape(self.title)}" tabindex="0">'
         caption = f"<caption>{escape(self.title)}</caption>"
         table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
