@@ -1,9 +1,13 @@
 """The kit's own judgement: witnesses, counts, caches, and samplers that are no samplers."""
 
+import signal
+import time
 from collections import defaultdict
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from specdec import batch
@@ -14,7 +18,8 @@ from specdec.conformance.situations import Request, Situation
 from specdec.conformance.verdicts import Finding, Report, Verdict, Witness
 from specdec.conformance.walk import walk
 from specdec.decoding import Autoregressive, Speculative, Stop, law_of_text
-from specdec.verification import block, ended, sample_match, strict
+from specdec.law import Transforms
+from specdec.verification import Round, block, ended, sample_match, strict
 
 F = Fraction
 A, B, C = 0, 1, 2
@@ -192,14 +197,106 @@ def test_a_rule_that_breaks_is_reported_with_its_input(verify):
         assert "target [['1/2', '3/10', '1/5']" in finding.says and "proposals [" in finding.says
 
 
-def test_a_rule_that_computes_for_ever_is_ended(monkeypatch):
-    def stuck(target, draft, proposals, chance):
-        while True:
-            pass
+def stuck(target, draft, proposals, chance):
+    while True:
+        pass
 
+
+def stuck_and_deaf(target, draft, proposals, chance):
+    while True:
+        try:
+            stuck(target, draft, proposals, chance)
+        except Exception:
+            continue
+
+
+@pytest.mark.parametrize("verify", [stuck, stuck_and_deaf], ids=lambda verify: verify.__name__)
+def test_a_rule_that_computes_for_ever_is_ended_and_not_tried_again(monkeypatch, verify):
     monkeypatch.setattr(guard, "SECONDS", 0.2)
-    with pytest.raises(guard.BrokenError, match=r"did not end within 0\.2 s"), guard.time_limit():
-        stuck(None, None, None, None)
+    found = check.report(loop("stuck", lambda s: speculative(s, verify=verify)), FEW)
+    assert [finding.verdict for finding in found.findings] == [Verdict.BROKEN]
+    assert "did not end within 0.2 s" in found.findings[0].says
+    assert found.unjudged == dict.fromkeys(("distinct rows", "equal"), "not tried, since 'one row' did not end")
+
+
+@contextmanager
+def alarm(seconds):
+    """A test runner's own time limit; counts how often it rings."""
+    rung = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(time.monotonic()))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield rung
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_time_limit_leaves_the_test_runners_alarm_as_it_was():
+    began = time.monotonic()
+    with alarm(0.5) as rung:
+        with guard.time_limit():
+            time.sleep(0.1)
+        assert not rung and 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 0.4
+        while not rung and time.monotonic() < began + 5:
+            time.sleep(0.01)
+    assert len(rung) == 1 and rung[0] - began >= 0.5
+
+
+def test_an_alarm_that_is_due_sooner_rings_behind_the_time_limit():
+    with alarm(0.1) as rung:
+        with pytest.raises(guard.BrokenError, match=r"did not end within 0\.[01]"), guard.time_limit():
+            stuck(None, None, None, None)
+        time.sleep(0.01)
+        assert len(rung) == 1
+
+
+class Unusual(BaseException):
+    """What a library may raise that is no ``Exception``."""
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), Unusual("gone"), MemoryError()], ids=repr)
+def test_whatever_is_raised_is_a_finding(error):
+    def verify(target, draft, proposals, chance):
+        raise error
+
+    (finding, *_) = check.report(rule("raises", verify), FEW[:1]).findings
+    assert finding.verdict is Verdict.BROKEN and f"it raised {type(error).__name__}" in finding.says
+    whole = loop("raises", lambda s: speculative(s, verify=verify))
+    assert f"step raised {type(error).__name__}" in check.report(whole, FEW[:1]).findings[0].says
+
+
+def test_ctrl_c_still_ends_the_kit():
+    def verify(target, draft, proposals, chance):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check.report(rule("stopped by hand", verify), FEW[:1])
+
+
+def test_what_the_adapter_raises_is_told_from_what_the_sampler_raises():
+    def unready(*_):
+        raise LookupError("no such engine")
+
+    for adapted, says in (
+        (loop("a", unready), "the adapter's make(situation) raised LookupError: no such engine"),
+        (loop("b", speculative, acceptance=unready), "the function that reports acceptance raised LookupError: no such engine"),
+        (texts("c", unready), "it raised LookupError: no such engine"),
+    ):
+        assert says in check.report(adapted, FEW[:1]).findings[0].says
+
+
+def test_a_decoder_that_remembers_between_runs_is_not_judged_and_told_why():
+    class Remembers(Speculative):
+        def round_gamma(self, state):
+            object.__setattr__(self, "ran", getattr(self, "ran", 0) + 1)
+            return min(super().round_gamma(state), self.ran % 3)
+
+    found = check.report(loop("remembers", lambda s: speculative(s, kind=Remembers)), FEW[:1])
+    assert not found.accusations and found.verdict is None
+    assert "it can't be replayed, since it remembers something" in found.unjudged["one row"]
+    with pytest.raises(AssertionError, match="remembers something"):
+        check.assert_lossless(loop("remembers", lambda s: speculative(s, kind=Remembers)), FEW[:1])
 
 
 def test_a_decoder_that_never_adds_a_token_is_ended():
@@ -229,6 +326,91 @@ def test_a_decoder_that_never_adds_a_token_is_ended():
 def test_a_batch_that_answers_something_else_is_broken(answer, says):
     (finding,) = check.report(texts("wrong", lambda situation, chance: answer), [BY_NAME["ragged batch"]]).findings
     assert finding.verdict is Verdict.BROKEN and says in finding.says
+
+
+def test_a_text_that_goes_on_behind_its_cap_is_seen():
+    def one_more(situation, chance):
+        return [[*text, A] for text in in_a_batch(situation, chance)]
+
+    (finding,) = check.report(texts("one more", one_more), [BY_NAME["ragged batch"]]).findings
+    assert finding.verdict is Verdict.LOSSY and "which the target never does" in finding.says
+
+
+def test_the_answer_may_be_any_iterable_of_ids():
+    def lazily(situation, chance):
+        return (np.array(text) for text in in_a_batch(situation, chance))
+
+    (finding,) = check.report(texts("lazy", lazily), [BY_NAME["ragged batch"]]).findings
+    assert finding.verdict is Verdict.LOSSLESS
+    generator = rule("generator", lambda *given: (token for token in strict.verify(*given).tokens), "strict")
+    assert check.report(generator, FEW[:1]).verdict is Verdict.LOSSLESS
+    truths = rule("truths", lambda *given: [bool(token) for token in strict.verify(*given).tokens])
+    assert "which is no token id" in check.report(truths, FEW[:1]).accusations[0].says
+
+
+# ---- code that computes with its uniforms ---------------------------------------------------------------------------------
+
+
+def decided_by(accepts, corrects=lambda weights, u, a, chance: chance.draw(weights, "correct")):
+    """The strict rule, with the two decisions as the given code makes them of one uniform each."""
+
+    def verify(target, draft, proposals, chance):
+        for i, token in enumerate(proposals):
+            u, a = chance.uniform("accept"), strict.acceptance(target[i], draft[i], token)
+            if not accepts(u, target[i][token], draft[i][token], a):
+                weights = strict.correction_weights(target[i], draft[i])
+                return ended(proposals, i, corrects(weights, u, a, chance), "correction")
+        return ended(proposals, len(proposals), chance.draw(list(target[-1]), "what the book calls a bonus"), "bonus")
+
+    return verify
+
+
+def race(weights, u, a, chance):
+    times = [-np.log(1 - chance.uniform("gumbel")) / float(w) if w else np.inf for w in weights]
+    return int(np.argmin(np.array(times, dtype=object)))
+
+
+COMPUTED = {
+    "u q < p": decided_by(lambda u, p, q, a: u * q < p),
+    "1 - u": decided_by(lambda u, p, q, a: 1 - u < a),
+    "log u": decided_by(lambda u, p, q, a: u < a, race),
+    "u used up": decided_by(lambda u, p, q, a: u < a, lambda w, u, a, chance: chance.draw(w, "correct", u=(u - a) / (1 - a))),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_a_rule_may_compute_with_its_uniforms(name):
+    found = check.report(rule(name, COMPUTED[name], "strict", 1e-9), FEW)
+    assert {finding.verdict for finding in found.findings if finding.tier == "exact"} == {Verdict.LOSSLESS}
+
+
+def test_a_uniform_that_is_used_up_wrongly_gets_its_wrong_law():
+    again = decided_by(lambda u, p, q, a: u < a, lambda w, u, a, chance: chance.draw(w, "correct", u=u))
+    assert check.in_situation(rule("again", again), BY_NAME["one row"])[0].verdict is Verdict.LOSSY
+    beyond_one = decided_by(lambda u, p, q, a: u < a, lambda w, u, a, chance: chance.draw(w, "correct", u=u / (1 - a)))
+    assert check.in_situation(rule("beyond", beyond_one), BY_NAME["one row"])[0].verdict is Verdict.BROKEN
+
+
+def test_floats_without_a_tolerance_are_told_to_state_one():
+    def floats(target, draft, proposals, chance):
+        return strict.verify(target.astype(float), draft.astype(float), proposals, chance)
+
+    found = check.report(rule("floats", floats), FEW[1:2])
+    assert not found.accusations and "tolerance=1e-9" in found.unjudged["distinct rows"]
+    assert check.in_situation(rule("floats", floats, tolerance=1e-9), FEW[1])[0].verdict is Verdict.LOSSLESS
+    with pytest.raises(ValueError, match=r"from 0 to 0\.001"):
+        rule("floats", floats, tolerance=0.01)
+
+
+def test_a_transform_that_can_t_be_hashed_is_no_fault_of_the_sampler():
+    class Flat:
+        __hash__ = None
+
+        def __call__(self, scores, prefix):
+            return scores
+
+    situation = replace(FEW[0], requests=(Request(transforms=Transforms((Flat(),))),))
+    assert not check.report(rule("strict", strict.verify, "strict"), [situation]).accusations
 
 
 def test_a_sampler_that_no_tier_reaches_fails_the_assertion():
@@ -265,13 +447,79 @@ def test_a_rule_that_accepts_less_is_inefficient_and_no_more():
                 return ended(proposals, i, chance.draw(weights, "correct"), "correction")
         return ended(proposals, len(proposals), chance.draw(target[-1], "bonus"), "bonus")
 
-    found = check.report(rule("no draft laws", like_one_hot), FEW[:1])
+    found = check.report(rule("no draft laws", like_one_hot, "strict"), FEW[:1])
     assert found.verdict is Verdict.INEFFICIENT
     assert {finding.tier for finding in found.accusations} == {"accounting"}
     # F1: .28 instead of .60
     situation = replace(BY_NAME["one row"], tokens=1, requests=(Request(stop=Stop()),))
     ours = counts.means(walk(rule("", like_one_hot).make(situation), situation))
     assert ours.accepted == F(7, 25) and counts.due("strict", situation).accepted == F(3, 5)
+
+
+class NotCut(Speculative):
+    """Proposes γ tokens also where the cap leaves no room for them."""
+
+    def round_gamma(self, state):
+        return self.gamma
+
+
+class Wary(Speculative):
+    """Proposes one token after a rejection."""
+
+    def round_gamma(self, state):
+        return min(super().round_gamma(state), 2 if not state.history or state.history[-1][1] else 1)
+
+
+INNOCENT = {
+    "block": lambda s: speculative(s, verify=block.verify),
+    "γ is not cut at the cap": lambda s: speculative(s, kind=NotCut),
+    "γ follows acceptance": lambda s: speculative(s, kind=Wary),
+    "γ = 1": lambda s: Speculative(s.target, s.draft, 1, s.request.transforms, s.request.stop),
+    "γ = 3": lambda s: Speculative(s.target, s.draft, 3, s.request.transforms, s.request.stop),
+    "no draft": lambda s: Autoregressive(s.target, s.request.transforms, s.request.stop),
+}
+
+
+@pytest.mark.parametrize("name", INNOCENT)
+def test_a_sampler_with_its_own_gammas_or_a_better_rule_is_not_accused(name):
+    few = [*FEW[:2], BY_NAME["cap"], BY_NAME["stop token"]]
+    assert not check.report(loop(name, INNOCENT[name], "strict"), few).accusations
+
+
+def test_a_rule_that_ends_early_is_innocent_if_it_declares_nothing():
+    def no_bonus(target, draft, proposals, chance):
+        round_ = strict.verify(target, draft, proposals, chance)
+        return list(proposals) if proposals and round_.accepted == len(proposals) else round_.tokens
+
+    assert not check.report(rule("no bonus", no_bonus), FEW[:2]).accusations
+    assert check.report(rule("no bonus", no_bonus, "strict"), FEW[:2]).verdict is Verdict.INEFFICIENT
+
+
+def test_a_match_that_is_called_accepted_is_misreported():
+    """The law is right, and its counts are possible; only the proposals refute the claim."""
+
+    def boasts(target, draft, proposals, chance):
+        round_ = strict.verify(target, draft, proposals, chance)
+        return Round(round_.tokens, ("accepted",)) if len(round_.tokens) == 1 and proposals else round_
+
+    found = check.in_situation(rule("boasts", boasts), BY_NAME["one row"])
+    assert [finding.verdict for finding in found if finding.accused] == [Verdict.MISREPORTED]
+    assert "are called accepted in" in found[-1].says
+
+
+def test_more_accepted_than_the_rule_accepts_is_misreported():
+    """A loop shows no proposals, so only the expected count speaks."""
+
+    class Boasts(Speculative):
+        def step(self, state, chance):
+            record, state = super().step(state, chance)
+            if record.gamma > 1 and record.emitted == 1:
+                record = replace(record, round=Round(record.round.tokens, ("accepted",)))
+            return record, state
+
+    made = loop("boasts", lambda s: speculative(s, kind=Boasts), "strict")
+    finding = check.in_situation(made, BY_NAME["distinct rows"])[-1]
+    assert finding.verdict is Verdict.MISREPORTED and "in as many rounds as strict, which accepts" in finding.says
 
 
 @pytest.mark.parametrize(("name", "verdict"), [("target", Verdict.LOSSY), ("draft", Verdict.INEFFICIENT)])

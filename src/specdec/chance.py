@@ -248,7 +248,11 @@ class Interval:
     __ge__ = __gt__
 
 
-_CHANGED = "the program asked for other choices than in its last run: copy the state that it advances inside of it"
+class ReplayError(ValueError):
+    """A program asked for other choices than in its last run, so its branches can't be enumerated."""
+
+    def __init__(self) -> None:
+        super().__init__("the program asked for other choices than in its last run: copy the state that it advances inside of it")
 
 
 class _Branches:
@@ -263,7 +267,7 @@ class _Branches:
         depth = len(self._trail)
         branch, number = self._script[depth] if depth < len(self._script) else (0, len(options))
         if number != len(options):
-            raise ValueError(_CHANGED)
+            raise ReplayError
         self._trail.append((branch, number))
         value, weight = options[branch]
         self.weight = self.weight * weight
@@ -272,7 +276,7 @@ class _Branches:
     def next_script(self) -> list[tuple[int, int]] | None:
         trail = self._trail
         if len(trail) < len(self._script):
-            raise ValueError(_CHANGED)
+            raise ReplayError
         while trail and trail[-1][0] + 1 == trail[-1][1]:
             trail.pop()
         return [*trail[:-1], (trail[-1][0] + 1, trail[-1][1])] if trail else None

@@ -13,7 +13,8 @@ from typing import Any
 from rich.console import Console
 
 from specdec.conformance.check import report
-from specdec.conformance.samplers import RULES, Sampler, described, rule
+from specdec.conformance.guard import described
+from specdec.conformance.samplers import RULES, Sampler, rule
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -36,8 +36,8 @@ import numpy as np
 
 from specdec.chance import Chance, Interval, Weights, inverse_transform, law_of
 from specdec.conformance.exact import distance, find_witness, in_words
-from specdec.conformance.guard import BrokenError
-from specdec.conformance.samplers import described, token_fault
+from specdec.conformance.guard import BrokenError, described
+from specdec.conformance.samplers import token_fault
 from specdec.conformance.situations import Law, Text
 from specdec.conformance.verdicts import Finding, Verdict, Witness
 from specdec.law import Array

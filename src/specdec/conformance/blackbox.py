@@ -32,8 +32,7 @@ from typing import Any
 import numpy as np
 
 from specdec.conformance.exact import END, in_words
-from specdec.conformance.guard import BrokenError, time_limit
-from specdec.conformance.samplers import described
+from specdec.conformance.guard import BrokenError, described, time_limit
 from specdec.conformance.situations import Text
 from specdec.conformance.verdicts import Finding, Verdict, Witness
 from specdec.law import SUM_TOLERANCE, Array

@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from specdec.conformance import all_laws, blackbox, caches, counts, exact, scripted
+from specdec.conformance import all_laws, blackbox, caches, counts, exact, guard, scripted
 from specdec.conformance.catalogue import CATALOGUE
-from specdec.conformance.guard import BrokenError, OutOfReachError, time_limit
-from specdec.conformance.samplers import Sampler, described
+from specdec.conformance.guard import BrokenError, OutOfReachError, blamed, time_limit
+from specdec.conformance.samplers import CheckedRule, Sampler
 from specdec.conformance.situations import Situation
 from specdec.conformance.verdicts import Finding, Report, Verdict
 from specdec.conformance.walk import walk
@@ -31,10 +31,10 @@ def report(sampler: Sampler, situations: Sequence[Situation] = CATALOGUE, *, pro
 def assert_lossless(sampler: Sampler, situations: Sequence[Situation] = CATALOGUE) -> None:
     """Raise ``AssertionError`` with all that speaks against the sampler: for a test of your own.
 
-    A sampler that no tier can reach fails too: nothing was shown of it.
+    A sampler that no tier can reach fails too, and one that can't be judged in a situation: nothing was shown of it there.
     """
     found = report(sampler, situations)
-    if found.accusations or found.verdict is None:
+    if found.accusations or found.unjudged or found.verdict is None:
         raise AssertionError(str(found))
 
 
@@ -50,11 +50,19 @@ def _findings(
         skipped["all laws"] = "takes minutes: ask for it with prove=True, or --prove on the command line"
     if sampler.make is None:
         skipped["state"] = skipped["accounting"] = "it needs the rounds of a decoder: adapt it with loop() or rule()"
-    for situation in situations:
+    if sampler.make is not None and any(len(situation.requests) > 1 for situation in situations):
+        skipped["batches"] = "it decodes one request at a time: adapt its batches with texts()"
+        situations = [situation for situation in situations if len(situation.requests) == 1]
+    for place, situation in enumerate(situations):
         try:
-            yield from in_situation(sampler, situation)
+            found = in_situation(sampler, situation)
         except OutOfReachError as reason:
             unjudged[situation.name] = str(reason)
+            continue
+        yield from found
+        if found[0].verdict is Verdict.BROKEN and found[0].seconds >= guard.SECONDS:  # the others would take as long
+            unjudged |= {other.name: f"not tried, since {situation.name!r} did not end" for other in situations[place + 1 :]}
+            return
     yield from on_scripts(sampler)
     if sampler.sample is not None and sampler.law is not None:
         yield blackbox.check(sampler.sample, sampler.law)
@@ -69,14 +77,10 @@ def in_situation(sampler: Sampler, situation: Situation) -> list[Finding]:
     """
     began = time.perf_counter()
     try:
-        with time_limit():
+        with time_limit(), blamed():
             found = _in_situation(sampler, situation)
-    except OutOfReachError:
-        raise
     except BrokenError as fault:
         found = [Finding("exact", situation.name, Verdict.BROKEN, str(fault))]
-    except (Exception, SystemExit) as error:
-        found = [Finding("exact", situation.name, Verdict.BROKEN, f"it raised {described(error)}")]
     seconds = (time.perf_counter() - began) / len(found)
     return [replace(finding, seconds=seconds) for finding in found]
 
@@ -88,7 +92,11 @@ def _in_situation(sampler: Sampler, situation: Situation) -> list[Finding]:
         raise OutOfReachError("it needs a chance object or intercepted random calls: adapt it with rule(), loop() or texts()")
     if len(situation.requests) > 1:
         raise OutOfReachError("it decodes one request at a time: adapt its batches with texts()")
-    walked = walk(sampler.make(situation), situation, sampler.acceptance)
+    if isinstance(sampler.verify, CheckedRule):
+        sampler.verify.false_claim = ""
+    with blamed(what="the adapter's make(situation)"):
+        decoder = sampler.make(situation)
+    walked = walk(decoder, situation, sampler.acceptance)
     law = exact.compare({(text,): weight for text, weight in walked.law.items()}, situation, sampler.tolerance)
     state = caches.check(walked, situation, sampler.tolerance)
     # the counts of a wrong law tell nothing

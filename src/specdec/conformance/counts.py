@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from specdec.conformance.samplers import RULES, Sampler, speculative
+from specdec.conformance.samplers import RULES, CheckedRule, Sampler, speculative
 from specdec.conformance.situations import Situation
 from specdec.conformance.verdicts import Finding, Verdict
 from specdec.conformance.walk import Counts, Walk, walk
@@ -53,35 +52,52 @@ def means(walked: Walk) -> Means:
     )
 
 
-@cache
+_due: dict[tuple[str, int], tuple[Situation, Means]] = {}
+
+
 def due(rule: str, situation: Situation) -> Means:
     """What the declared rule's own decoder counts in a situation."""
-    return means(walk(speculative(situation, verify=RULES[rule]), situation))
+    key = rule, id(situation)  # transforms need not be hashable; the situation is kept, so its id is not given away
+    if key not in _due:
+        _due[key] = situation, means(walk(speculative(situation, verify=RULES[rule]), situation))
+    return _due[key][1]
 
 
 def check(sampler: Sampler, walked: Walk, situation: Situation) -> Finding:
     """Every round's claim against the text, then the expected counts against those of the declared rule.
 
-    More rounds for a text than the rule needs is INEFFICIENT, whatever is reported; a wrong claim is MISREPORTED.
+    A wrong claim is MISREPORTED. More rounds for a text than the rule needs with the same γ is INEFFICIENT, whatever is
+    reported; more accepted than by the rule, in as many rounds, is MISREPORTED. A sampler that chooses γ itself is not compared.
     """
-    misreport = _misreport(walked)
+    misreport = _misreport(walked) or (sampler.verify.false_claim if isinstance(sampler.verify, CheckedRule) else "")
     if misreport:
         return Finding("accounting", situation.name, Verdict.MISREPORTED, misreport)
-    ours = means(walked)
+    ours, declared = means(walked), sampler.declares
     says = f"{_short(ours.accepted)} accepted of {_short(ours.proposed)} proposed in {_short(ours.rounds)} rounds a text"
-    if sampler.declares is None:
+    if declared is None:
         return Finding("accounting", situation.name, Verdict.LOSSLESS, says + "; nothing declared, so nothing to compare with")
-    theirs = due(sampler.declares, situation)
+    if not _asked_gammas(walked, situation):
+        says += f"; it proposes other numbers than the situation asks for, so {declared} is not compared"
+        return Finding("accounting", situation.name, Verdict.LOSSLESS, says)
+    theirs = due(declared, situation)
     slack = sampler.tolerance * float(theirs.rounds + theirs.proposed)
     if ours.rounds - theirs.rounds > slack:
         acceptance = f"{_short(ours.accepted)} of {_short(ours.proposed)} proposals are accepted"
-        rival = f"{sampler.declares} accepts {_short(theirs.accepted)} of {_short(theirs.proposed)}"
+        rival = f"{declared} accepts {_short(theirs.accepted)} of {_short(theirs.proposed)}"
         says = f"{_short(ours.rounds)} rounds a text where {_short(theirs.rounds)} would do: {acceptance}, {rival}"
         return Finding("accounting", situation.name, Verdict.INEFFICIENT, says)
-    if abs(ours.rounds - theirs.rounds) <= slack and abs(ours.accepted - theirs.accepted) > slack:
-        says = f"it reports {_short(ours.accepted)} accepted a text in as many rounds as {sampler.declares}, which accepts"
+    if abs(ours.rounds - theirs.rounds) <= slack and ours.accepted - theirs.accepted > slack:
+        says = f"it reports {_short(ours.accepted)} accepted a text in as many rounds as {declared}, which accepts"
         return Finding("accounting", situation.name, Verdict.MISREPORTED, f"{says} {_short(theirs.accepted)}")
-    return Finding("accounting", situation.name, Verdict.LOSSLESS, f"{says}, as many as {sampler.declares}")
+    return Finding("accounting", situation.name, Verdict.LOSSLESS, f"{says}, no fewer than {declared} accepts")
+
+
+def _asked_gammas(walked: Walk, situation: Situation) -> bool:
+    """Whether every round proposes as many tokens as the situation and the cap ask for."""
+    asked = speculative(situation).round_gamma
+    return all(
+        passage.counts.proposed == asked(walked.states[name]) for name, out in walked.passages.items() for passage in out
+    )
 
 
 def _misreport(walked: Walk) -> str | None:

@@ -1,14 +1,15 @@
 """Tier 1: the exact joint law of all texts of a situation, compared with the target's."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
 from specdec.chance import Chance, law_of
-from specdec.conformance.guard import Branches, BrokenError, Limited, OutOfReachError
-from specdec.conformance.samplers import Sampler, described, token_fault
-from specdec.conformance.situations import Law, Situation
+from specdec.conformance.guard import Branches, BrokenError, OutOfReachError, blamed
+from specdec.conformance.handed import Handed
+from specdec.conformance.samplers import Sampler, read_tokens
+from specdec.conformance.situations import Law, Situation, Text
 from specdec.conformance.verdicts import Finding, Verdict, Witness
 
 END = None
@@ -20,9 +21,19 @@ def distance(one: Law, other: Law) -> Any:
     return sum(abs(one.get(outcome, 0) - other.get(outcome, 0)) for outcome in {*one, *other}) * Fraction(1, 2)
 
 
+ROUNDING = 1e-6
+"""Float laws that are off by no more may be right: their rounding has to be stated."""
+
+
 def compare(found: Law, situation: Situation, tolerance: float = 0.0) -> Finding:
-    """Joint law, support and total mass against those of ``situation.law``: LOSSLESS within the tolerance, else LOSSY."""
+    """Joint law, support and total mass against those of ``situation.law``: LOSSLESS within the tolerance, else LOSSY.
+
+    ``OutOfReachError`` where floats are off by what may be rounding, and no tolerance is stated.
+    """
     gap = distance(found, situation.law)
+    if not tolerance and 0 < gap < ROUNDING and not all(isinstance(weight, Fraction | int) for weight in found.values()):
+        remedy = "give the adapter the total variation that its rounding may cause, as in tolerance=1e-9"
+        raise OutOfReachError(f"it computes with floats, and is off by {float(gap):.1e}: {remedy}")
     verdict, says, witness = _judged(found, situation, gap, tolerance)
     return Finding("exact", situation.name, verdict, says, witness, gap, law=found)
 
@@ -97,25 +108,18 @@ def texts_law(sampler: Sampler, situation: Situation) -> Law:
     generate, branches = sampler.texts, Branches()
     assert generate is not None
 
-    def program(chance: Chance) -> tuple[tuple[int, ...], ...]:
+    def program(chance: Chance) -> tuple[Text, ...]:
         branches.next()
-        try:
-            answer: Any = generate(situation, Limited(chance))
-        except (BrokenError, OutOfReachError):
-            raise
-        except Exception as error:
-            raise BrokenError(f"it raised {described(error)}") from error
-        return _checked(answer, situation)
+        return _read(generate(situation, Handed(chance)), situation)
 
-    return law_of(program)
+    with blamed():
+        return law_of(program)
 
 
-def _checked(answer: Sequence[Sequence[int]], situation: Situation) -> tuple[tuple[int, ...], ...]:
+def _read(answer: Iterable[Iterable[int]], situation: Situation) -> tuple[Text, ...]:
     """An answer as tuples of ints; ``BrokenError`` unless it is one text of token ids for each request."""
-    if not isinstance(answer, Sequence) or len(answer) != len(situation.requests):
-        raise BrokenError(f"it returned {answer!r}: a list of {len(situation.requests)} texts is needed, one for each request")
-    for text in answer:
-        fault = token_fault(text, situation.target.vocab_size)
-        if fault:
-            raise BrokenError(f"it returned a text with {fault}")
-    return tuple(tuple(int(token) for token in text)[: situation.tokens] for text in answer)
+    requests = situation.requests
+    if not isinstance(answer, Iterable) or len(texts := list(answer)) != len(requests):
+        raise BrokenError(f"it returned {answer!r}: a list of {len(requests)} texts is needed, one for each request")
+    read = [read_tokens(text, situation.target.vocab_size, "it returned a text with") for text in texts]
+    return tuple(request.shown(text, situation.tokens) for request, text in zip(requests, read, strict=True))

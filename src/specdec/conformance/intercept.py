@@ -68,8 +68,8 @@ def exact_weights(values: Any) -> Array:
 class _Source:
     """One random number of the chance: compared with thresholds as u, or put into one race as E = -log(1 - u), never both."""
 
-    def __init__(self, chance: Chance) -> None:
-        self.chance, self.u = chance, chance.uniform(PURPOSE)
+    def __init__(self, chance: Chance, purpose: str = PURPOSE) -> None:
+        self.chance, self.u = chance, chance.uniform(purpose)
         self.compared = self.noisy = False
         self.rate: Any = None
         self.total: Any = None
@@ -301,6 +301,12 @@ def _fill(chance: Chance, size: Any, number: Callable[[float], float], symbol: C
     if size is None:
         return values[()]
     return values if any(isinstance(value, _Symbol) for value in values.flat) else values.astype(np.float64)
+
+
+def uniform(chance: Chance, purpose: str) -> Any:
+    """One uniform on [0, 1): a number if the chance's are numbers, else a ``Uniform``."""
+    source = _Source(chance, purpose)
+    return source.u if isinstance(source.u, (*NUMBERS, Uniform)) else Uniform(source)
 
 
 def uniforms(chance: Chance, size: Any = None) -> Any:

@@ -4,22 +4,25 @@
 turns requests into texts with a given chance, ``black_box`` anything that can only be sampled.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from specdec.chance import Chance
-from specdec.conformance.guard import BrokenError, OutOfReachError
-from specdec.conformance.situations import Law, Situation
+from specdec.conformance.guard import BrokenError, blamed
+from specdec.conformance.situations import Law, Situation, Text
 from specdec.decoding import Decoder, Ledger, RoundRecord, Speculative, State
 from specdec.law import Array
-from specdec.models import INTEGERS
 from specdec.verification import Round, Verify, block, sample_match, strict
 
 RULES: dict[str, Verify] = {"strict": strict.verify, "block": block.verify, "sample-and-match": sample_match.verify}
 """What a sampler may declare itself to be: the rule whose acceptance it must then have."""
+
+LARGEST_TOLERANCE = 1e-3
+"""More is no rounding: it would acquit wrong rules."""
 
 Acceptance = Callable[[list[RoundRecord]], tuple[int, int]]
 """How a sampler reports its acceptance over some rounds: (accepted, verified)."""
@@ -51,24 +54,26 @@ class Sampler:
     def __post_init__(self) -> None:
         if self.declares is not None and self.declares not in RULES:
             raise ValueError(f"{self.name} declares {self.declares!r}: it must be one of {', '.join(RULES)}, or None")
-        if not 0 <= self.tolerance < 1:
-            raise ValueError(f"{self.name} has tolerance {self.tolerance}: a total variation in [0, 1) is needed")
+        if not 0 <= self.tolerance <= LARGEST_TOLERANCE:
+            needed = f"it is the total variation that rounding causes, from 0 to {LARGEST_TOLERANCE}"
+            raise ValueError(f"{self.name} has tolerance {self.tolerance}: {needed}")
 
 
-def rule(name: str, verify: Verify, declares: str | None = "strict", tolerance: float = 0.0) -> Sampler:
+def rule(name: str, verify: Verify, declares: str | None = None, tolerance: float = 0.0) -> Sampler:
     """The verification of one round: ``verify(target (γ+1, V), draft (γ, V), proposals (γ,), chance)``. The kit does the rest.
 
     It returns a ``Round``, or the emitted tokens alone. Rows are exact; a rule on floats converts them and states its
-    tolerance. Chance may come from ``chance`` or, under ``intercept``, from the random calls of untouched code.
+    tolerance. Chance may come from ``chance`` or, under ``intercept``, from the random calls of untouched code. A rule that
+    ``declares`` to be "strict" has its acceptance compared with that rule's.
     """
-    checked = _Checked(verify)
+    checked = CheckedRule(verify)
     return Sampler(name, declares, tolerance, verify=checked, make=lambda s: speculative(s, verify=checked))
 
 
 def loop(
     name: str,
     make: Callable[[Situation], Decoder],
-    declares: str | None = "strict",
+    declares: str | None = None,
     tolerance: float = 0.0,
     acceptance: Acceptance = ledger_acceptance,
 ) -> Sampler:
@@ -103,46 +108,64 @@ def speculative(situation: Situation, *, kind: type[Speculative] = Speculative, 
     return kind(situation.target, situation.draft, gamma, request.transforms, request.stop, verify)
 
 
-class _Checked:
-    """A rule whose faults are named with their input. Tokens alone become a round: kept proposals, then at most one more."""
+class CheckedRule:
+    """A rule whose faults are named with their input. Tokens alone become a round: kept proposals, then at most one more.
+
+    ``false_claim`` is the first token that it called accepted although it was not proposed.
+    """
 
     def __init__(self, verify: Verify) -> None:
-        self.verify = verify
+        self.verify, self.false_claim = verify, ""
 
     def __call__(self, target: Array, draft: Array, proposals: Sequence[int], chance: Chance) -> Round:
-        try:
+        """The round; ``BrokenError`` with its input where there is none."""
+
+        def given() -> str:
+            return _shown(target, draft, proposals)
+
+        with blamed(given):
             emitted: Any = self.verify(target, draft, proposals, chance)
-        except (BrokenError, OutOfReachError):
-            raise
-        except (Exception, SystemExit) as error:
-            raise BrokenError(f"it raised {described(error)}; {_shown(target, draft, proposals)}") from error
-        tokens = emitted.tokens if isinstance(emitted, Round) else emitted
-        fault = token_fault(tokens, target.shape[1]) or ("no token" if len(tokens) == 0 else None)
-        if fault:
-            raise BrokenError(f"it emitted {fault}; {_shown(target, draft, proposals)}")
-        if isinstance(emitted, Round):
-            return emitted
-        tokens = tuple(int(token) for token in tokens)
-        kept = min(len(tokens) - 1, len(proposals)) if tokens != tuple(proposals) else len(tokens)
-        last = "bonus" if kept == len(proposals) else "correction"
-        return Round(tokens, ("accepted",) * kept + (last,) * (len(tokens) - kept))
+        told = isinstance(emitted, Round)
+        tokens = read_tokens(emitted.tokens if told else emitted, target.shape[1], "it emitted", given)
+        if not tokens:
+            raise BrokenError(f"it emitted no token; {given()}")
+        if not told:
+            return _as_round(tokens, tuple(proposals))
+        kept = emitted.accepted
+        if not self.false_claim and tokens[:kept] != tuple(proposals)[:kept]:
+            self.false_claim = f"{kept} of the proposals {list(map(int, proposals))} are called accepted in {list(tokens)}"
+        return emitted
+
+
+def _as_round(tokens: Text, proposals: Text) -> Round:
+    kept = min(len(tokens) - 1, len(proposals)) if tokens != proposals else len(tokens)
+    last = "bonus" if kept == len(proposals) else "correction"
+    return Round(tokens, ("accepted",) * kept + (last,) * (len(tokens) - kept))
+
+
+def read_tokens(tokens: Any, size: int, what: str, given: Callable[[], str] = str) -> Text:
+    """``tokens`` as a tuple of ids below ``size``; ``BrokenError`` says what is wrong with them, and what was given."""
+    read = tuple(tokens) if isinstance(tokens, Iterable) else tokens
+    fault = token_fault(read, size)
+    if fault:
+        known = given()
+        raise BrokenError(f"{what} {fault}{known and '; '}{known}")
+    return tuple(map(index, read))
 
 
 def token_fault(tokens: Any, size: int) -> str | None:
-    """What keeps ``tokens`` from being a sequence of ids below ``size``, in words, or None."""
-    try:
-        listed = list(tokens)
-    except TypeError:
+    """What keeps ``tokens`` from being ids below ``size``, in words, or None."""
+    if not isinstance(tokens, Iterable):
         return f"{tokens!r}, which is no sequence of token ids"
-    for token in listed:
-        if not isinstance(token, INTEGERS) or not 0 <= token < size:
-            return f"{token!r}, which is no token id from 0 to {size - 1}"
-    return None
+    wrong = [token for token in tokens if not _is_id(token, size)]
+    return f"{wrong[0]!r}, which is no token id from 0 to {size - 1}" if wrong else None
 
 
-def described(error: BaseException) -> str:
-    """An exception in one line."""
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+def _is_id(token: Any, size: int) -> bool:
+    try:
+        return not isinstance(token, bool) and 0 <= index(token) < size
+    except TypeError:
+        return False
 
 
 def _shown(target: Array, draft: Array, proposals: Sequence[int]) -> str:

@@ -21,8 +21,8 @@ import numpy as np
 from specdec.chance import Weights, inverse_transform
 from specdec.conformance.catalogue import CHAIN, forgetful
 from specdec.conformance.exact import distance, find_witness, in_words
-from specdec.conformance.guard import BrokenError, OutOfReachError, time_limit
-from specdec.conformance.samplers import described, token_fault
+from specdec.conformance.guard import BrokenError, OutOfReachError, described, time_limit
+from specdec.conformance.samplers import token_fault
 from specdec.conformance.situations import Law, Text
 from specdec.conformance.verdicts import Finding, Verdict, Witness
 from specdec.law import Array, positive_part

@@ -4,6 +4,7 @@ The law that must come out is the target's own, by the chain rule over its proce
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -26,6 +27,11 @@ class Request:
     prompt: Text = ()
     transforms: Transforms = field(default_factory=Transforms)
     stop: Stop = Stop(length=4)
+
+    def shown(self, text: Sequence[int], tokens: int) -> Text:
+        """The first ``tokens`` of a text; all of it where it should have ended by then, so that a longer one is seen."""
+        capped = self.stop.length is not None and self.stop.length <= tokens
+        return tuple(text if capped else text[:tokens])
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ FIRST, PAIR, ROWS = "first token", "distinct rows, 2 tokens at γ = 1", "distinc
 
 
 def _rule(name: str, verify: Any, fixture: str, symptom: str, cause: str, *reports: str) -> Specimen:
-    return Specimen(rule(name, verify), symptom, cause, reports, fixture)
+    return Specimen(rule(name, verify, "strict"), symptom, cause, reports, fixture)
 
 
 def _block(name: str, verify: Verify, fixture: str, symptom: str, cause: str, *reports: str) -> Specimen:
@@ -125,7 +125,7 @@ def _block(name: str, verify: Verify, fixture: str, symptom: str, cause: str, *r
 def _loop(
     name: str, make: Callable[[Situation], Any], fixture: str, symptom: str, cause: str, *reports: str
 ) -> Specimen:
-    return Specimen(loop(name, make), symptom, cause, reports, fixture)
+    return Specimen(loop(name, make, "strict"), symptom, cause, reports, fixture)
 
 
 _CORRECTIONS = (
@@ -676,7 +676,7 @@ def _innocent(sampler: Sampler, symptom: str, cause: str, *reports: str) -> Spec
 
 INNOCENTS: tuple[Specimen, ...] = (
     _innocent(
-        rule("strict", strict.verify),
+        rule("strict", strict.verify, "strict"),
         "tokens come that the target would not have picked with this seed",
         "the law is the target's: Leviathan et al. (2023), Chen et al. (2023)",
     ),
@@ -704,7 +704,7 @@ INNOCENTS: tuple[Specimen, ...] = (
         "a one-hot draft may depend on the text before it, and may have nothing to propose",
     ),
     _innocent(
-        rule("greedy by comparison", mutants.argmax_or_strict),
+        rule("greedy by comparison", mutants.argmax_or_strict, "strict"),
         "at temperature 0 no ratio is formed",
         "where p is one-hot, min(1, p/q) is 1 at its token and 0 elsewhere",
     ),

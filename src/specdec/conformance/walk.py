@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from specdec.chance import Chance, law_of
-from specdec.conformance.guard import Branches, BrokenError, Limited
+from specdec.conformance.guard import Branches, BrokenError, blamed
+from specdec.conformance.handed import Handed
 from specdec.conformance.samplers import Acceptance, ledger_acceptance
 from specdec.conformance.situations import Law, Situation, Text
 from specdec.decoding import Decoder, State, copy_state, state_key
@@ -52,7 +53,9 @@ def walk(decoder: Decoder, situation: Situation, acceptance: Acceptance = ledger
 
     ``BrokenError`` for a text that does not grow, or a round without an end.
     """
-    start = decoder.start(situation.request.prompt)
+    request, begun = situation.request, blamed(lambda: f"given the prompt {situation.request.prompt}", "start")
+    with begun:
+        start = decoder.start(request.prompt)
     begin = state_key(decoder, start)
     states: dict[Hashable, State] = {begin: start}
     passages: dict[Hashable, dict[Passage, Any]] = {}
@@ -64,7 +67,7 @@ def walk(decoder: Decoder, situation: Situation, acceptance: Acceptance = ledger
         following: dict[Hashable, Any] = defaultdict(int)
         for name, weight in frontier.items():
             if states[name].stop is not None or states[name].length >= situation.tokens:
-                law[tuple(states[name].generated[: situation.tokens])] += weight
+                law[request.shown(states[name].generated, situation.tokens)] += weight
                 continue
             if name not in passages:
                 passages[name] = _out_of(decoder, states, name, acceptance)
@@ -85,13 +88,16 @@ def _out_of(
     def once(chance: Chance) -> Passage:
         branches.next()
         before = states[name].length
-        record, after = decoder.step(copy_state(decoder, states[name]), Limited(chance))
+        record, after = decoder.step(copy_state(decoder, states[name]), Handed(chance))
         key = state_key(decoder, after)
         states.setdefault(key, after)
-        counts = Counts(record.gamma, record.accepted, record.emitted, record.committed, acceptance([record]))
+        with blamed(lambda: f"given {record}", "the function that reports acceptance"):
+            reported = acceptance([record])
+        counts = Counts(record.gamma, record.accepted, record.emitted, record.committed, reported)
         return Passage(counts, after.length - before, key)
 
-    return law_of(once)
+    with blamed(lambda: f"after {states[name].tokens}", "step"):
+        return law_of(once)
 
 
 def _check_going(frontier: dict[Hashable, Any], states: dict[Hashable, State], situation: Situation, rounds: int) -> None:
