@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from specdec.conformance import all_laws, blackbox, caches, counts, exact, scripted
+from specdec.conformance import all_laws, blackbox, caches, counts, exact, message, scripted
 from specdec.conformance.catalogue import CATALOGUE
 from specdec.conformance.guard import BrokenError, OutOfReachError, time_limit
 from specdec.conformance.samplers import Sampler, described
@@ -29,13 +29,13 @@ def report(sampler: Sampler, situations: Sequence[Situation] = CATALOGUE, *, pro
 
 
 def assert_lossless(sampler: Sampler, situations: Sequence[Situation] = CATALOGUE) -> None:
-    """Raise ``AssertionError`` with all that speaks against the sampler: for a test of your own.
+    """Raise ``AssertionError`` if anything speaks against the sampler, with what to do about it (``message.failure``).
 
     A sampler that no tier can reach fails too: nothing was shown of it.
     """
     found = report(sampler, situations)
     if found.accusations or found.verdict is None:
-        raise AssertionError(str(found))
+        raise AssertionError(message.failure(sampler, found, situations))
 
 
 def _findings(

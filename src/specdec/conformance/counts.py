@@ -70,7 +70,7 @@ def check(sampler: Sampler, walked: Walk, situation: Situation) -> Finding:
     ours = means(walked)
     says = f"{_short(ours.accepted)} accepted of {_short(ours.proposed)} proposed in {_short(ours.rounds)} rounds a text"
     if sampler.declares is None:
-        return Finding("accounting", situation.name, Verdict.LOSSLESS, says + "; nothing declared, so nothing to compare with")
+        return Finding("accounting", situation.name, Verdict.AGREES, says + "; nothing declared, so nothing to compare with")
     theirs = due(sampler.declares, situation)
     slack = sampler.tolerance * float(theirs.rounds + theirs.proposed)
     if ours.rounds - theirs.rounds > slack:
@@ -81,7 +81,7 @@ def check(sampler: Sampler, walked: Walk, situation: Situation) -> Finding:
     if abs(ours.rounds - theirs.rounds) <= slack and abs(ours.accepted - theirs.accepted) > slack:
         says = f"it reports {_short(ours.accepted)} accepted a text in as many rounds as {sampler.declares}, which accepts"
         return Finding("accounting", situation.name, Verdict.MISREPORTED, f"{says} {_short(theirs.accepted)}")
-    return Finding("accounting", situation.name, Verdict.LOSSLESS, f"{says}, as many as {sampler.declares}")
+    return Finding("accounting", situation.name, Verdict.AGREES, f"{says}, as many as {sampler.declares}")
 
 
 def _misreport(walked: Walk) -> str | None:
