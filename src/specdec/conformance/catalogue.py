@@ -3,6 +3,7 @@
 What each is for stands with it.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,8 +15,10 @@ from specdec.conformance.situations import Request, Situation
 from specdec.decoding import Stop
 from specdec.law import Array, RepetitionPenalty, Temperature, TopK, TopP, Transforms, exact
 from specdec.models import abc_machine
+from specdec.models.abc_machine import SYMBOLS
 from specdec.models.automaton import Automaton
 from specdec.models.table import Table
+from specdec.models.text import Vocabulary
 
 A, B, C = 0, 1, 2
 
@@ -54,10 +57,14 @@ def _two_back(*laws: list[list[int]]) -> Table:
 
 
 FOUR = Stop(length=4)
+_C_OR_TWO = Stop(length=2, tokens=frozenset({C}))
 
 
 def _asked(*steps: Any, stop: Stop = FOUR) -> tuple[Request, ...]:
     return (Request(transforms=Transforms(steps), stop=stop),)
+
+
+THREE = _asked(stop=Stop(length=3))
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,15 @@ class NoRepeat:
         """Scores (V,) without weight at the last token."""
         kept = np.array([token not in prefix[-1:] for token in range(len(scores))])
         return np.where(kept, scores, 0 if scores.dtype == object else -np.inf)
+
+
+_TWO = (Table(exact([[1, 3], [3, 1], [2, 2]], 4)), Table(exact([[3, 1], [2, 2], [1, 3]], 4)))
+"""Two symbols: so few that a text can be long."""
+
+
+def _rolled(places: int) -> Table:
+    """Six symbols in twentieths: after each the same six weights, moved on by one, and by some places more."""
+    return Table(exact([np.roll([1, 2, 3, 4, 5, 5], last + places).tolist() for last in range(7)], 20))
 
 
 GRAMMAR = Situation(
@@ -158,7 +174,7 @@ _OTHERS: tuple[Situation, ...] = (
         (3,),
         _asked(stop=Stop(tokens=frozenset({B}), length=4)),
     ),
-    Situation("cap", "the text ends at three tokens, in the middle of a round", TARGET, DRAFT, (2,), _asked(stop=Stop(length=3))),
+    Situation("cap", "the text ends at three tokens, in the middle of a round", TARGET, DRAFT, (2,), THREE),
     Situation(
         "cap and stop",
         "a stop token before the cap wins",
@@ -189,11 +205,11 @@ _OTHERS: tuple[Situation, ...] = (
     ),
     Situation(
         "ragged batch",
-        "two texts that run apart, after different prompts",
+        "two texts that run apart, after different prompts; C ends a text while the other goes on",
         TARGET,
         DRAFT,
         (2,),
-        (Request(stop=Stop(length=2)), Request((B,), stop=Stop(length=2))),
+        (Request(stop=_C_OR_TWO), Request((B,), stop=_C_OR_TWO)),
         tokens=2,
     ),
     Situation(
@@ -202,10 +218,71 @@ _OTHERS: tuple[Situation, ...] = (
         TARGET,
         DRAFT,
         (1,),
-        (Request(transforms=Transforms((Temperature(0),)), stop=Stop(length=3)), Request(stop=Stop(length=3))),
+        (Request(transforms=Transforms((Temperature(0),)), stop=Stop(length=3)), *THREE),
         tokens=3,
     ),
 )
+
+_OUTLYING: tuple[Situation, ...] = (
+    Situation(
+        "long run",
+        "eight tokens, a round at a time: what goes wrong after a while",
+        *_TWO,
+        (1,),
+        _asked(stop=Stop(length=8)),
+        tokens=8,
+    ),
+    Situation(
+        "long block", "five proposals in a round: a late position shows", *_TWO, (5,), _asked(stop=Stop(length=6)), tokens=6
+    ),
+    Situation("wide", "six symbols: a mistake with the last ids shows", _rolled(0), _rolled(2), (1,), THREE, 3),
+    Situation(
+        "many stops",
+        "two stop tokens, and a prompt that holds both: only what was generated counts",
+        TARGET,
+        DRAFT,
+        (3,),
+        (Request((B, A, C, A, A), stop=Stop(length=4, tokens=frozenset({A, B}))),),
+    ),
+    Situation(
+        "stop string",
+        "AB ends the text, though a round ends between the two",
+        TARGET,
+        DRAFT,
+        (2,),
+        _asked(stop=Stop(length=4, strings=("AB",), decode=Vocabulary(SYMBOLS).decode)),
+    ),
+    Situation(
+        "penalty behind a prompt",
+        "the prompt's tokens are penalised too",
+        TARGET,
+        DRAFT,
+        (2,),
+        (Request((A, C), Transforms((RepetitionPenalty(2),))),),
+    ),
+    Situation(
+        "temperature, then top-p",
+        "the nucleus is that of the tempered law: the order of transforms shows",
+        TARGET,
+        DRAFT,
+        (2,),
+        _asked(Temperature(Fraction(1, 2)), TopP(Fraction(19, 20))),
+    ),
+    Situation(
+        "uneven batch",
+        "three texts, each with its own cap and prompt; B ends the second, and the last is greedy",
+        TARGET,
+        DRAFT,
+        (1,),
+        (
+            Request(stop=Stop(length=1)),
+            Request((B,), stop=Stop(length=3, tokens=frozenset({B}))),
+            Request((A,), Transforms((Temperature(0),)), Stop(length=2)),
+        ),
+        tokens=3,
+    ),
+)
+"""One for each bound that the others share: longer, wider, or more of a kind."""
 
 KILLERS: tuple[str, ...] = (
     "far apart",
@@ -222,9 +299,30 @@ KILLERS += ("greedy and sampled", "smaller draft")
 """So few show every mutant of ``specimens`` that the exact, state or accounting tier can see (a greedy cover)."""
 
 CATALOGUE: tuple[Situation, ...] = tuple(
-    sorted((SEPARATING, RECURRENT, GRAMMAR, *_OTHERS), key=lambda situation: (*KILLERS, situation.name).index(situation.name))
+    sorted(
+        (SEPARATING, RECURRENT, GRAMMAR, *_OTHERS, *_OUTLYING),
+        key=lambda situation: (*KILLERS, situation.name).index(situation.name),
+    )
 )
 """The default catalogue: the killers first, so that a mistake shows soon."""
+
+
+def bounds(situations: Sequence[Situation] = CATALOGUE) -> str:
+    """The largest of everything that comes up in some situations, not all of it at once. Beyond these bounds nothing is shown."""
+    asked = [(situation, request) for situation in situations for request in situation.requests]
+    steps = {type(step).__name__ for _, request in asked for step in request.transforms.steps}
+    kinds = sorted(re.sub("(?<=[a-z])(?=[A-Z])", " ", name).lower() for name in steps)
+    largest = {
+        "V": max(situation.target.vocab_size for situation in situations),
+        "γ": max(max(situation.gammas) for situation in situations),
+        "tokens of a text": max(min(situation.tokens, request.stop.length or situation.tokens) for situation, request in asked),
+        "of a prompt": max(len(request.prompt) for _, request in asked),
+        "texts of a batch": max(len(situation.requests) for situation in situations),
+        "stop tokens": max(len(request.stop.tokens) for _, request in asked),
+        "stop strings": max(len(request.stop.strings) for _, request in asked),
+        "transforms": max(len(request.transforms.steps) for _, request in asked),
+    }
+    return ", ".join(f"{name} ≤ {value}" for name, value in largest.items()) + f" ({', '.join(kinds) or 'none'})"
 
 
 UNCAPPED = tuple(
