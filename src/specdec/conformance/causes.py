@@ -108,9 +108,9 @@ def _claims(sampler: Sampler, situation: Situation) -> set[str]:
 
 
 def _by_boundary(sampler: Sampler, accusations: Sequence[Finding]) -> list[Specimen]:
-    """Mutants that emit the same impossible tokens in the rows of the accusations, and no other."""
+    """Mutants that emit the same impossible tokens in the same rows, of those where the target forbids any."""
     due = _impossible(accusations)
-    rows = [scripted.BY_NAME[name] for name in {where for where, _, _ in due}]
+    rows = [rows for rows in scripted.ROWS if not rows.target.rows.all()]
     suspects = _suspects(sampler, "impossible token") if due else []
     return [m for m in suspects if m.sampler.verify and _impossible(scripted.check_rule(m.sampler.verify, rows)) == due]
 

@@ -10,7 +10,7 @@ from specdec.conformance import blackbox, check, classic
 from specdec.conformance.catalogue import BY_NAME, KILLERS
 from specdec.conformance.guard import OutOfReachError
 from specdec.conformance.situations import Law, Situation
-from specdec.conformance.specimens import INNOCENTS, MUTANTS, Specimen
+from specdec.conformance.specimens import INNOCENTS, MUTANTS
 from specdec.conformance.verdicts import Finding
 
 CLASSIC = {

@@ -149,13 +149,13 @@ def _causes(sampler: Sampler, ordered: Sequence[Finding], places: Mapping[str, S
 def snippet(finding: Finding, situation: Situation | None) -> str:
     """Lines that find it again and nothing else, for a reader who has ``sampler``, and ``situations`` of their own if any."""
     show = "print(*(finding.line for finding in found), sep='\\n')"
-    if situation is not None:
-        known = BY_NAME.get(situation.name) is situation
-        place = f"BY_NAME[{situation.name!r}]" if known else f"next(s for s in situations if s.name == {situation.name!r})"
-        needs = ["from specdec.conformance.catalogue import BY_NAME"] if known else []
-        call = ["from specdec.conformance.check import in_situation", f"found = in_situation(sampler, {place})", show]
-        return "\n".join([*needs, *call])
-    if finding.tier == "scripted":
+    if situation is not None and BY_NAME.get(situation.name) is situation:
+        needs, place = "from specdec.conformance.catalogue import BY_NAME\n", f"BY_NAME[{situation.name!r}]"
+    elif situation is not None:
+        needs, place = "", f"next(s for s in situations if s.name == {situation.name!r})"
+    elif finding.tier == "scripted":
         rows = f"scripted.BY_NAME[{finding.where!r}]"
-        return "\n".join(["from specdec.conformance import scripted", f"found = scripted.check_rule(sampler.verify, [{rows}])", show])
-    return "\n".join(["from specdec.conformance.check import report", "print(report(sampler))"])
+        return f"from specdec.conformance import scripted\nfound = scripted.check_rule(sampler.verify, [{rows}])\n{show}"
+    else:
+        return "from specdec.conformance.check import report\nprint(report(sampler))"
+    return f"{needs}from specdec.conformance.check import in_situation\nfound = in_situation(sampler, {place})\n{show}"
