@@ -543,11 +543,51 @@ def finding(verdict, tier="exact"):
 
 
 def test_the_gravest_finding_decides():
-    order = [Verdict.LOSSLESS, Verdict.MISREPORTED, Verdict.INEFFICIENT, Verdict.LOSSY, Verdict.BROKEN]
+    order = [Verdict.LOSSLESS, Verdict.NOT_REFUTED, Verdict.AGREES]
+    order += [Verdict.MISREPORTED, Verdict.INEFFICIENT, Verdict.LOSSY, Verdict.BROKEN]
     for number in range(1, len(order) + 1):
-        assert Report("s", None, [finding(verdict) for verdict in order[:number]]).verdict is order[number - 1]
+        due = order[number - 1] if number > 3 else Verdict.LOSSLESS
+        assert Report("s", None, [finding(verdict) for verdict in order[:number]]).verdict is due
     assert Report("s", None, [finding(Verdict.NOT_REFUTED), finding(Verdict.LOSSLESS)]).verdict is Verdict.LOSSLESS
     assert Report("s", None, []).verdict is None
+
+
+def test_the_title_says_of_what_the_verdict_holds():
+    proofs = [Finding("all laws", where, Verdict.PROVED, "") for where in ("V = 2, γ = 2", "V = 3, γ = 1")]
+    assert Report("s", None, [*proofs, finding(Verdict.LOSSLESS)]).title == (
+        "s: PROVED for all laws of (V = 2, γ = 2), (V = 3, γ = 1); LOSSLESS on the catalogue"
+    )
+    left = dict.fromkeys(("ragged batch", *"abcdefg"), "it decodes one request at a time")
+    title = Report("s", None, [finding(Verdict.LOSSLESS)], {}, left).title
+    assert title == "s: LOSSLESS on the catalogue; not judged exactly: ragged batch, a, b, c, d, e and 2 more"
+
+
+def test_the_report_says_how_closely_and_how_far_it_looked():
+    near = Report("s", None, [finding(Verdict.LOSSLESS)], tolerance=1e-6, bounds="V ≤ 4, γ ≤ 3")
+    says = "Laws were compared up to a total variation of 1e-06, the sampler's own tolerance. V ≤ 4, γ ≤ 3"
+    assert says in str(near) and says.replace("'", "&#x27;") in near._repr_html_()
+    assert "Laws were compared exactly." in str(Report("s", None, [finding(Verdict.LOSSLESS)]))
+    assert "compared" not in str(Report("s", None, [finding(Verdict.NOT_REFUTED, "black-box")]))
+
+
+def test_a_tier_says_what_it_did_not_look_at_and_why():
+    lossy, other = finding(Verdict.LOSSY), Finding("exact", "there", Verdict.LOSSLESS, "")
+    rows = {tier: (verdict, says) for tier, verdict, says in Report("s", None, [lossy, other]).by_tier()}
+    assert rows["accounting"] == ("not run", "the law is wrong: counts of a wrong law tell nothing")
+    counted = Finding("accounting", "there", Verdict.AGREES, "3 accepted")
+    rows = {tier: (verdict, says) for tier, verdict, says in Report("s", None, [lossy, other, counted]).by_tier()}
+    says = "3 accepted; not looked at in 1, where the law is wrong: counts of a wrong law tell nothing"
+    assert rows["accounting"] == ("AGREES", says)
+    broken = Report("s", None, [finding(Verdict.BROKEN)])
+    assert {tier: says for tier, _, says in broken.by_tier()}["state"] == "no text came out"
+    scripts = Report("s", None, [finding(Verdict.NOT_REFUTED, "scripted")] * 2)
+    assert "narrower than 1/16 may be missed" in str(scripts).replace("\n", " ")
+
+
+def test_no_tier_but_the_exact_one_calls_a_sampler_lossless():
+    found = check.report(rule("strict", strict.verify), FEW[:1])
+    rest = {"state": Verdict.AGREES, "accounting": Verdict.AGREES, "scripted": Verdict.NOT_REFUTED}
+    assert {f.tier: f.verdict for f in found.findings} == {"exact": Verdict.LOSSLESS, **rest}
 
 
 def test_the_report_reads_as_text_and_as_html():
@@ -557,18 +597,3 @@ def test_the_report_reads_as_text_and_as_html():
         assert part in text
     html = report.as_page()
     assert "mine &lt;1&gt;: LOSSY" in html and "<says>" not in html and html.count("<tr>") == 7
-
-
-def test_the_failure_names_situation_path_and_numbers():
-    def residual_is_p(target, draft, proposals, chance):
-        for i, token in enumerate(proposals):
-            if not chance.accept(strict.acceptance(target[i], draft[i], token), "accept"):
-                return ended(proposals, i, chance.draw(target[i], "correct"), "correction")
-        return ended(proposals, len(proposals), chance.draw(target[-1], "bonus"), "bonus")
-
-    with pytest.raises(AssertionError) as raised:
-        check.assert_lossless(rule("resampler", residual_is_p), FEW[:1])
-    message = str(raised.value)
-    assert "resampler: LOSSY" in message and "'one row'" in message
-    # By hand on F1: token 2 is rejected with 2/3, so p's tokens get .2 + .4 p each: (.4, .32, .28).
-    assert "at the start, token 0 comes with probability 2/5, not 1/2" in message

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from specdec.chance import Scripted, law_of
-from specdec.conformance import mutants, scripted
+from specdec.conformance import mutants, samplers, scripted
 from specdec.conformance.guard import BrokenError, OutOfReachError
 from specdec.conformance.scripted import ROWS, Cells, Rows, Script, boundaries, law_of_cells, probe, race, recover, thresholds
 from specdec.conformance.verdicts import Verdict
@@ -225,7 +225,7 @@ def test_an_innocent_is_not_accused(name):
     assert [finding.where for finding in findings] == [rows.name for rows in situations]
     assert not [finding for finding in findings if finding.accused]
     if not shifted:
-        assert {finding.verdict for finding in findings} == {Verdict.LOSSLESS}
+        assert {finding.verdict for finding in findings} == {Verdict.NOT_REFUTED}
         assert all(finding.distance == 0 for finding in findings)
 
 
@@ -234,7 +234,7 @@ def test_a_sampler_in_float32_is_innocent_on_uniforms_of_its_own():
         return rule()(target.astype(np.float32), draft.astype(np.float32), proposals, _Float32(uniforms))
 
     findings = list(scripted.check(round_, dtype=np.float32))
-    assert {finding.verdict for finding in findings} == {Verdict.LOSSLESS}
+    assert {finding.verdict for finding in findings} == {Verdict.NOT_REFUTED}
 
 
 class _Float32:
@@ -278,7 +278,7 @@ TINY = {  # right but on a set of probability 2^-53: the finding, and a situatio
 def test_a_fault_at_a_boundary_is_found(name):
     round_, verdict, where, says = TINY[name]
     findings = [finding for finding in scripted.check(round_) if finding.where.startswith(where)]
-    assert [finding.verdict for finding in findings] == [Verdict.LOSSLESS, verdict]
+    assert [finding.verdict for finding in findings] == [Verdict.NOT_REFUTED, verdict]
     assert says in findings[1].says and "proposals" in findings[1].says and "uniforms [" in findings[1].says
 
 
@@ -324,7 +324,7 @@ def test_a_uniform_used_twice_gives_its_exact_wrong_law(name):
     finding = accused(REUSE[name])[0]
     assert finding.witness.path == () and (finding.witness.expected, finding.witness.found) == (F(1, 2), F(9, 20))
     assert finding.distance == F(1, 20)  # of (9, 7, 4)/20 from (10, 6, 4)/20
-    assert "with proposals (2,) uniform 0 decides more than one thing: [0, 1/3) gives 2 0 or 2 1 or 2 2, [1/3," in finding.says
+    assert "with proposals [2] uniform 0 decides more than one thing: [0, 1/3) gives 2 0 or 2 1 or 2 2, [1/3," in finding.says
 
 
 def test_a_uniform_used_twice_yields_nine_seven_four_twentieths():
@@ -390,7 +390,15 @@ def test_a_broken_round_is_a_finding_with_its_input(fault):
 
     (finding,) = scripted.check(round_, ROWS[:1])
     assert finding.verdict == Verdict.BROKEN
-    assert "proposals (0,)" in finding.says and ("uniforms [" in finding.says or fault == "never ends")
+    assert "proposals [0]" in finding.says and ("uniforms [" in finding.says or fault == "never ends")
+    assert finding.says.count("proposals") == finding.says.count("target [") == 1
+
+
+def test_a_broken_rule_names_its_rows_once():
+    """A rule of ``samplers.rule`` names its own input; the script adds its uniforms."""
+    found = scripted.check_rule(samplers.rule("none", mutants.no_correction).verify, ROWS[:1])
+    (finding,) = (finding for finding in found if finding.accused)
+    assert finding.says.count("target [") == finding.says.count("uniforms [") == finding.says.count("proposals [") == 1
 
 
 def test_laws_divided_in_place_do_not_reach_the_next_run():
@@ -449,21 +457,6 @@ def test_a_race_that_is_none_is_named():
         race(lambda noise: int(noise.sum() > 1), 2)
 
 
-def test_noise_used_twice_is_found():
-    first, second = np.array([0.5, 0.3, 0.2]), np.array([[0.1, 0.6, 0.3], [0.7, 0.1, 0.2], [0.2, 0.2, 0.6]])
-
-    def two_races(rows):
-        def winners(noise):
-            one = int(np.argmin(noise[rows[0]] / first))
-            return one, int(np.argmin(noise[rows[1]] / second[one]))
-
-        return winners
-
-    assert scripted.noise_used_twice(two_races((0, 1)), (2, 3)) == []  # though the second race depends on the first token
-    assert scripted.noise_used_twice(two_races((1, 0)), (2, 3)) == []
-    assert scripted.noise_used_twice(two_races((0, 0)), (2, 3)) == [(0, 1)]
-
-
 # ---- the situations ------------------------------------------------------------------------------------------------------
 
 
@@ -477,4 +470,4 @@ def test_the_situations_end_below_one_where_they_say_so():
 def test_a_situation_of_ones_own():
     rows = Rows("mine", Table(exact([1, 1], 2)), Table(exact([3, 1], 4)), gamma=0)
     (finding,) = scripted.check(rule(), [rows])
-    assert (finding.tier, finding.where, finding.verdict) == ("scripted", "mine", Verdict.LOSSLESS)
+    assert (finding.tier, finding.where, finding.verdict) == ("scripted", "mine", Verdict.NOT_REFUTED)

@@ -15,11 +15,11 @@ def check(walk: Walk, situation: Situation, tolerance: float = 0.0) -> Finding:
     A stale row of the target is LOSSY: the text is then drawn from the wrong law. A stale row of the draft is INEFFICIENT: any
     draft is legal, but this one is worse than it could be.
     """
-    verdict, says, states = Verdict.LOSSLESS, "", 0
+    verdict, says, states = Verdict.AGREES, "", 0
     for state in sorted((walk.states[name] for name in walk.passages), key=lambda state: (state.length, state.generated)):
         states += 1
         for name in walk.decoder.models:
-            fault = _fault(walk, state, name, tolerance)
+            fault = _staleness(walk, state, name, tolerance)
             found = Verdict.LOSSY if name == "target" else Verdict.INEFFICIENT
             if fault and list(Verdict).index(found) > list(Verdict).index(verdict):
                 verdict, says = found, fault
@@ -27,7 +27,7 @@ def check(walk: Walk, situation: Situation, tolerance: float = 0.0) -> Finding:
     return Finding("state", situation.name, verdict, says)
 
 
-def _fault(walk: Walk, state: State, name: str, tolerance: float) -> str | None:
+def _staleness(walk: Walk, state: State, name: str, tolerance: float) -> str | None:
     """What is wrong with one cache in one state, or None."""
     model = walk.decoder.models[name]
     cache, text = model.copy(state.caches[name]), state.tokens

@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from specdec.conformance import all_laws, blackbox, caches, counts, exact, guard, scripted
+from specdec.conformance import all_laws, blackbox, caches, counts, exact, guard, message, scripted
 from specdec.conformance.catalogue import CATALOGUE
 from specdec.conformance.guard import BrokenError, OutOfReachError, blamed, time_limit
-from specdec.conformance.samplers import CheckedRule, Sampler
+from specdec.conformance.samplers import Sampler
 from specdec.conformance.situations import Situation
 from specdec.conformance.verdicts import Finding, Report, Verdict
 from specdec.conformance.walk import walk
@@ -29,13 +29,13 @@ def report(sampler: Sampler, situations: Sequence[Situation] = CATALOGUE, *, pro
 
 
 def assert_lossless(sampler: Sampler, situations: Sequence[Situation] = CATALOGUE) -> None:
-    """Raise ``AssertionError`` with all that speaks against the sampler: for a test of your own.
+    """Raise ``AssertionError`` if anything speaks against the sampler, with what to do about it (``message.failure``).
 
     A sampler that no tier can reach fails too, and one that can't be judged in a situation: nothing was shown of it there.
     """
     found = report(sampler, situations)
     if found.accusations or found.unjudged or found.verdict is None:
-        raise AssertionError(str(found))
+        raise AssertionError(message.failure(sampler, found, situations))
 
 
 def _findings(
@@ -92,8 +92,6 @@ def _in_situation(sampler: Sampler, situation: Situation) -> list[Finding]:
         raise OutOfReachError("it needs a chance object or intercepted random calls: adapt it with rule(), loop() or texts()")
     if len(situation.requests) > 1:
         raise OutOfReachError("it decodes one request at a time: adapt its batches with texts()")
-    if isinstance(sampler.verify, CheckedRule):
-        sampler.verify.false_claim = ""
     with blamed(what="the adapter's make(situation)"):
         decoder = sampler.make(situation)
     walked = walk(decoder, situation, sampler.acceptance)

@@ -69,16 +69,17 @@ def check(sampler: Sampler, walked: Walk, situation: Situation) -> Finding:
     A wrong claim is MISREPORTED. More rounds for a text than the rule needs with the same γ is INEFFICIENT, whatever is
     reported; more accepted than by the rule, in as many rounds, is MISREPORTED. A sampler that chooses γ itself is not compared.
     """
-    misreport = _misreport(walked) or (sampler.verify.false_claim if isinstance(sampler.verify, CheckedRule) else "")
+    rule = getattr(walked.decoder, "verify", None)
+    misreport = _misreport(walked) or (rule.false_claim if isinstance(rule, CheckedRule) else "")
     if misreport:
         return Finding("accounting", situation.name, Verdict.MISREPORTED, misreport)
     ours, declared = means(walked), sampler.declares
     says = f"{_short(ours.accepted)} accepted of {_short(ours.proposed)} proposed in {_short(ours.rounds)} rounds a text"
     if declared is None:
-        return Finding("accounting", situation.name, Verdict.LOSSLESS, says + "; nothing declared, so nothing to compare with")
+        return Finding("accounting", situation.name, Verdict.AGREES, says + "; nothing declared, so nothing to compare with")
     if not _asked_gammas(walked, situation):
         says += f"; it proposes other numbers than the situation asks for, so {declared} is not compared"
-        return Finding("accounting", situation.name, Verdict.LOSSLESS, says)
+        return Finding("accounting", situation.name, Verdict.AGREES, says)
     theirs = due(declared, situation)
     slack = sampler.tolerance * float(theirs.rounds + theirs.proposed)
     if ours.rounds - theirs.rounds > slack:
@@ -89,7 +90,7 @@ def check(sampler: Sampler, walked: Walk, situation: Situation) -> Finding:
     if abs(ours.rounds - theirs.rounds) <= slack and ours.accepted - theirs.accepted > slack:
         says = f"it reports {_short(ours.accepted)} accepted a text in as many rounds as {declared}, which accepts"
         return Finding("accounting", situation.name, Verdict.MISREPORTED, f"{says} {_short(theirs.accepted)}")
-    return Finding("accounting", situation.name, Verdict.LOSSLESS, f"{says}, no fewer than {declared} accepts")
+    return Finding("accounting", situation.name, Verdict.AGREES, f"{says}, no fewer than {declared} accepts")
 
 
 def _asked_gammas(walked: Walk, situation: Situation) -> bool:

@@ -1,17 +1,16 @@
-"""The kill matrix: which tier sees which mutant, and what three classic tests make of it. And a mutant's name from its law."""
+"""The kill matrix: which tier sees which mutant, and what three classic tests make of it."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from specdec.conformance import blackbox, check, classic, exact
+from specdec.conformance import blackbox, check, classic
 from specdec.conformance.catalogue import BY_NAME, KILLERS
 from specdec.conformance.guard import OutOfReachError
 from specdec.conformance.situations import Law, Situation
-from specdec.conformance.specimens import INNOCENTS, MUTANTS, Specimen
+from specdec.conformance.specimens import INNOCENTS, MUTANTS
 from specdec.conformance.verdicts import Finding
 
 CLASSIC = {
@@ -84,16 +83,3 @@ def draws(law: Law, number: int, seed: int) -> list[Any]:
 def _flat(law: Law) -> Law:
     """The texts of a batch one behind the other, as a test sees them that knows of no requests."""
     return {sum(texts, ()): weight for texts, weight in law.items()}  # type: ignore[call-overload]
-
-
-def likely_causes(finding: Finding, situation: Situation, tolerance: float = 0.0) -> list[Specimen]:
-    """The mutants whose law in a situation is the one that was found: what the code under test may be doing."""
-    if not finding.accused or finding.law is None:
-        return []
-    alike = []
-    for specimen in MUTANTS:
-        with suppress(OutOfReachError):
-            laws = [other.law for other in check.in_situation(specimen.sampler, situation) if other.law is not None]
-            if laws and exact.distance(laws[0], finding.law) <= tolerance:
-                alike.append(specimen)
-    return alike

@@ -66,8 +66,9 @@ def rule(name: str, verify: Verify, declares: str | None = None, tolerance: floa
     tolerance. Chance may come from ``chance`` or, under ``intercept``, from the random calls of untouched code. A rule that
     ``declares`` to be "strict" has its acceptance compared with that rule's.
     """
-    checked = CheckedRule(verify)
-    return Sampler(name, declares, tolerance, verify=checked, make=lambda s: speculative(s, verify=checked))
+    return Sampler(
+        name, declares, tolerance, verify=CheckedRule(verify), make=lambda s: speculative(s, verify=CheckedRule(verify))
+    )
 
 
 def loop(

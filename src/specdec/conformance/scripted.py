@@ -8,11 +8,11 @@ weights race on noise, and ``test`` asks all of it of a round in some small situ
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
-from itertools import combinations, pairwise
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
@@ -28,7 +28,7 @@ from specdec.conformance.verdicts import Finding, Verdict, Witness
 from specdec.law import Array, positive_part
 from specdec.models import abc_machine
 from specdec.models.table import Table, text_law
-from specdec.verification import block
+from specdec.verification import Verify, block
 
 UNIFORMS = 10_000
 """A round that takes more never ends."""
@@ -148,7 +148,7 @@ class Cells:
 
     def __str__(self) -> str:
         cells = zip(pairwise(self.edges), self.children, strict=True)
-        return ", ".join(f"[{_number(low)}, {_number(high)}) gives {_either(child)}" for (low, high), child in cells)
+        return ", ".join(f"[{_edge(low)}, {_edge(high)}) gives {_either(child)}" for (low, high), child in cells)
 
     def all(self) -> "Iterator[Cells]":
         """These cells and all those behind them."""
@@ -176,7 +176,7 @@ def _either(child: Cells | Text) -> str:
     return " or ".join(" ".join(map(str, tokens)) for tokens in sorted(law_of_cells(child)))
 
 
-def _number(edge: Fraction) -> str:
+def _edge(edge: Fraction) -> str:
     """As a fraction where that is short."""
     return str(edge) if edge.denominator <= 10_000 else f"{float(edge):.10f}"
 
@@ -280,17 +280,24 @@ class _Search:
 
 
 def _outcome(run: Run, script: Script, vocab_size: int) -> tuple[Text, int]:
-    """The tokens and the number of uniforms taken; ``BrokenError`` if the run raised or returned no tokens."""
+    """The tokens and the number of uniforms taken; ``BrokenError`` with the uniforms if the run raised or returned no tokens."""
     try:
         tokens = run(script)
-    except (BrokenError, OutOfReachError):
+    except OutOfReachError:
         raise
+    except BrokenError as error:
+        raise BrokenError(f"{error}{_with(script)}") from error
     except Exception as error:
-        raise BrokenError(f"it raised {described(error)}, with uniforms {list(script.taken)}") from error
+        raise BrokenError(f"it raised {described(error)}{_with(script)}") from error
     fault = token_fault(tokens, vocab_size) or (None if len(tokens) else "no token")
     if fault:
-        raise BrokenError(f"it emitted {fault}, with uniforms {list(script.taken)}")
+        raise BrokenError(f"it emitted {fault}{_with(script)}")
     return tuple(map(int, tokens)), script.used
+
+
+def _with(script: Script) -> str:
+    """The uniforms that were taken, unless they never end."""
+    return f", with uniforms {list(script.taken)}" if script.used < UNIFORMS else ""
 
 
 # ---- the boundaries -----------------------------------------------------------------------------------------------------------
@@ -356,7 +363,7 @@ def probe(
         settled = found.settled() if isinstance(found, Cells) else [()]
         places += [(head, ()) for head in settled if _used(run, (*head, 0.5)) > len(head)]
     scripts = [Script((*head, u), tail or (u,)) for head, tail in places for u in boundaries(numbers, dtype)]
-    faults = [_fault(run, script, vocab_size, impossible) for script in scripts]
+    faults = [_fault_at(run, script, vocab_size, impossible) for script in scripts]
     return [fault for fault in faults if fault]
 
 
@@ -368,7 +375,7 @@ def _used(run: Run, uniforms: Sequence[float]) -> int:
     return script.used
 
 
-def _fault(run: Run, script: Script, vocab_size: int, impossible: Callable[[Text], bool]) -> Fault | None:
+def _fault_at(run: Run, script: Script, vocab_size: int, impossible: Callable[[Text], bool]) -> Fault | None:
     try:
         tokens, _ = _outcome(run, script, vocab_size)
     except BrokenError as error:
@@ -398,26 +405,33 @@ def race(winner: Winner, vocab_size: int, kind: str = "exponential") -> Law:
     if kind not in _NOISE:
         raise ValueError(f"kind is {kind!r}: it must be one of {', '.join(_NOISE)}")
     wins = partial(_winner, winner, _NOISE[kind], vocab_size)
-    level, ahead, behind = 0.0, 40.0, -600.0  # in g = -log e: a weight below exp(-40) of another counts as none
-    runners = [token for token in range(vocab_size) if wins(_set(np.full(vocab_size, level), token, ahead)) == token]
+    level = np.zeros(vocab_size)
+    runners = [token for token in range(vocab_size) if wins(_set(level.copy(), token, AHEAD)) == token]
     if not runners:
         raise OutOfReachError("no token wins, however far ahead its noise is")
-    base = runners[0]
-    weights = {base: Fraction(1)}
-    for token in runners[1:]:
-        low, high = -ahead, ahead
-        for _ in range(60):  # 80 halved so often is below the rounding of a log
-            middle = (low + high) / 2
-            noise = _set(_set(np.full(vocab_size, behind), base, level), token, middle)
-            low, high = (low, middle) if wins(noise) == token else (middle, high)
-        weights[token] = _simple(math.exp(-high))
+    weights = {token: _weight(wins, vocab_size, runners[0], token) for token in runners}
     total = sum(weights.values())
-    law = {(token,): weight / total for token, weight in weights.items()}
     for gumbels in np.random.default_rng(4).gumbel(size=(CHECKS, vocab_size)):
         due = max(runners, key=lambda token: gumbels[token] + math.log(weights[token]))
         if wins(gumbels) != due:
             raise OutOfReachError(f"no race of weights: token {wins(gumbels)} wins where {due} is due, at {gumbels.tolist()}")
-    return law
+    return {(token,): weight / total for token, weight in weights.items()}
+
+
+AHEAD, BEHIND = 40.0, -600.0
+"""In g = -log e: a weight below exp(-40) of another counts as none, and noise so far behind never wins."""
+
+
+def _weight(wins: Winner, vocab_size: int, base: int, token: int) -> Fraction:
+    """The weight of a token, as a multiple of that of ``base``: where the two tie, with the others far behind."""
+    if token == base:
+        return Fraction(1)
+    low, high = -AHEAD, AHEAD
+    for _ in range(60):  # 80 halved so often is below the rounding of a log
+        middle = (low + high) / 2
+        noise = _set(_set(np.full(vocab_size, BEHIND), base, 0.0), token, middle)
+        low, high = (low, middle) if wins(noise) == token else (middle, high)
+    return _simple(math.exp(-high))
 
 
 _NOISE: dict[str, Callable[[Array], Array]] = {"exponential": lambda g: np.exp(-g), "gumbel": lambda g: g.copy()}
@@ -444,27 +458,6 @@ def _winner(winner: Winner, noise: Callable[[Array], Array], vocab_size: int, gu
     if fault:
         raise BrokenError(f"it returned {fault}, on the noise {noise(gumbels).tolist()}")
     return int(token)
-
-
-def noise_used_twice(winners: Callable[[Array], Sequence[int]], shape: tuple[int, int]) -> list[tuple[int, int]]:
-    """Pairs (i, j), i < j, of races that look at the same row of noise.
-
-    ``winners(noise (n, V))`` returns the winners of n races, positive noise of either kind. A later race may depend on the
-    tokens of those before it, so a row counts as seen by race j only if it changes j's winner and none before it.
-    """
-    generator = np.random.default_rng(5)
-    seen: list[set[int]] = [set() for _ in range(shape[0])]
-    for _ in range(CHECKS):
-        noise = generator.exponential(size=shape)
-        before = list(winners(noise.copy()))
-        for row in range(shape[0]):
-            changed = noise.copy()
-            changed[row] = generator.exponential(size=shape[1])
-            after = list(winners(changed))
-            moved = [race for race, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
-            if moved:
-                seen[row].add(moved[0])
-    return sorted({pair for races in seen for pair in combinations(sorted(races), 2)})
 
 
 # ---- a round in some situations ---------------------------------------------------------------------------------------------
@@ -496,6 +489,13 @@ ROWS = (
 )
 """The default situations: ties, zeros in either law, p = q, one-hot and disjoint laws, and where float sums end below 1."""
 
+BY_NAME = {rows.name: rows for rows in ROWS}
+
+
+def check_rule(verify: Verify, situations: Sequence[Rows] = ROWS) -> Iterator[Finding]:
+    """``check`` for a rule that asks a chance object: the script is one."""
+    return check(lambda target, draft, proposals, script: verify(target, draft, proposals, script).tokens, situations)
+
 
 def check(round_: OnUniforms, situations: Sequence[Rows] = ROWS, dtype: Any = np.float64) -> Iterator[Finding]:
     """Is a round lossless, and safe at its boundaries? One finding for the law of each situation, one more for a fault.
@@ -507,8 +507,9 @@ def check(round_: OnUniforms, situations: Sequence[Rows] = ROWS, dtype: Any = np
 
     For all proposals x that the draft can make the law L(t | x) of the emitted tokens is recovered. Continued by the target it
     must be the target's own: for every text s of length γ + 1, the sum of q(x) L(t | x) p(s behind t) over x and all prefixes
-    t of s is p(s). A round's law is exact but for the cells that ``recover`` may miss. Where a later decision's cells move with
-    an earlier uniform, 4,096 scripts are sampled instead; then LOSSY has a false alarm in fewer than 1e-9 of such situations.
+    t of s is p(s). It is exact but for the cells that ``recover`` may miss, so that nothing better than NOT REFUTED comes out.
+    Where a later decision's cells move with an earlier uniform, 4,096 scripts are sampled instead; then LOSSY has a false alarm
+    in fewer than 1e-9 of such situations.
     """
     reason = None
     for situation in situations:
@@ -546,17 +547,24 @@ class _Examined:
         return np.array(p), np.array(q[:-1]).reshape(-1, self.vocab_size)
 
     def run(self, proposals: Text) -> Run:
-        """The round with these proposals, on rows of its own; what breaks it is named with them."""
+        """The round with these proposals, on rows of its own."""
         target, draft = (rows.astype(float) for rows in self.rows(proposals))
+        return lambda uniforms: self.round(target.copy(), draft.copy(), proposals, uniforms)
 
-        def run(uniforms: Script) -> Sequence[int]:
-            try:
-                tokens, _ = _outcome(lambda u: self.round(target.copy(), draft.copy(), proposals, u), uniforms, self.vocab_size)
-            except BrokenError as error:
-                raise BrokenError(f"{error}; target {target.tolist()}, draft {draft.tolist()}, proposals {proposals}") from error
-            return tokens
+    def with_input(self, says: str, proposals: Text) -> str:
+        """A fault with the rows and the proposals behind it, which a ``rule`` has named itself."""
+        if "proposals [" in says:
+            return says
+        target, draft = (rows.astype(float).tolist() for rows in self.rows(proposals))
+        return f"{says}; target {target}, draft {draft}, proposals {list(proposals)}"
 
-        return run
+    @contextmanager
+    def named(self, proposals: Text) -> Iterator[None]:
+        """What breaks inside is named with its input."""
+        try:
+            yield
+        except BrokenError as error:
+            raise BrokenError(self.with_input(str(error), proposals)) from error
 
     def found_law(self) -> Law:
         """The law of the emitted tokens, over all proposals: from the cells, or else from samples."""
@@ -565,7 +573,8 @@ class _Examined:
             if self.reason is None:
                 for proposals, weight in self.proposals.items():
                     at = thresholds(*self.rows(proposals), proposals)
-                    self.cells[proposals] = cells = recover(self.run(proposals), at, self.vocab_size, self.dtype)
+                    with self.named(proposals):
+                        self.cells[proposals] = cells = recover(self.run(proposals), at, self.vocab_size, self.dtype)
                     for tokens, length in law_of_cells(cells).items():
                         law[tokens] += weight * length
                 return law
@@ -580,8 +589,9 @@ class _Examined:
         law: Law = defaultdict(Fraction)
         for proposals, number in zip(self.proposals, numbers, strict=True):
             run = self.run(proposals)
-            for uniforms in generator.integers(0, 2**bits, (number, 64)) * 2.0**-bits:
-                law[_outcome(run, Script((), uniforms.tolist()), self.vocab_size)[0]] += Fraction(1, SAMPLES)
+            with self.named(proposals):
+                for uniforms in generator.integers(0, 2**bits, (number, 64)) * 2.0**-bits:
+                    law[_outcome(run, Script((), uniforms.tolist()), self.vocab_size)[0]] += Fraction(1, SAMPLES)
         return law
 
     def judge(self, law: Law) -> Finding:
@@ -598,8 +608,8 @@ class _Examined:
             witness = find_witness(found, due, slack)
             return self.finding(Verdict.LOSSY, "; ".join(filter(None, [in_words(witness), self.double_use()])), witness, gap)
         if self.reason is None:
-            says = f"the law of a round, from its cells, is the target's, over {len(self.proposals)} blocks of proposals"
-            return self.finding(Verdict.LOSSLESS, says + (f", to {float(gap):.1e}" if gap else ""), None, gap)
+            says = f"the law of a round, from the cells found, is the target's, over {len(self.proposals)} blocks of proposals"
+            return self.finding(Verdict.NOT_REFUTED, says + (f", to {float(gap):.1e}" if gap else ""), None, gap)
         bound = f"by {SAMPLES} scripts the law is no further than {float(gap) + slack:.2f} from the target's"
         return self.finding(Verdict.NOT_REFUTED, f"no cells: {self.reason}; {bound}")
 
@@ -610,7 +620,7 @@ class _Examined:
             laws = _drawn_from(target, draft, block.ratios(target, draft, proposals))
             for cells in found.all() if isinstance(found, Cells) else ():
                 if _decides_twice(cells, laws):
-                    return f"with proposals {proposals} uniform {len(cells.head)} decides more than one thing: {cells}"
+                    return f"with proposals {list(proposals)} uniform {len(cells.head)} decides more than one thing: {cells}"
         scripts = _tails(_bits(self.dtype))
         most, due = max(_used(self.run(x), u) for x in self.proposals for u in scripts), self.situation.gamma + 1
         return f"it takes {most} uniforms at most, where up to {due} decisions are due" if most < due else None
@@ -629,8 +639,8 @@ class _Examined:
     def at_boundary(self, fault: Fault, proposals: Text) -> Finding:
         """A fault as a finding."""
         if not fault.tokens:
-            return self.finding(Verdict.BROKEN, f"at a boundary {fault.says}")
-        says = f"with proposals {proposals} and {fault.says}"
+            return self.finding(Verdict.BROKEN, self.with_input(f"at a boundary {fault.says}", proposals))
+        says = f"with proposals {list(proposals)} and {fault.says}"
         path, token = fault.tokens[:-1], fault.tokens[-1]
         weight = text_law(self.target, len(path)).get(path, 0)
         return self.finding(Verdict.LOSSY, says, Witness(path, token, 0, Fraction(1, 2 ** _bits(self.dtype)), weight))

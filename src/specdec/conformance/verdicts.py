@@ -20,7 +20,9 @@ class Verdict(StrEnum):
     LOSSLESS = "LOSSLESS on the catalogue"
     """Exact, in every situation that was tried."""
     NOT_REFUTED = "NOT REFUTED"
-    """By samples, up to a stated distance."""
+    """Nothing found against it, by samples up to a stated distance, or by scripted uniforms up to a stated width."""
+    AGREES = "AGREES"
+    """Caches or counts are as they should be. Of the text's law this says nothing."""
     MISREPORTED = "MISREPORTED"
     """Right law, wrong counts."""
     INEFFICIENT = "INEFFICIENT"
@@ -33,6 +35,8 @@ class Verdict(StrEnum):
 
 ACCUSED = (Verdict.MISREPORTED, Verdict.INEFFICIENT, Verdict.LOSSY, Verdict.BROKEN)
 TIERS = ("all laws", "exact", "scripted", "black-box", "state", "accounting")
+NAMED = 6
+"""So many situations are named in a line, and the others counted."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +81,27 @@ class Finding:
         return f"{self.verdict} in {self.where!r}, {self.tier}: {self.says}"
 
 
+def listed(names: Sequence[str]) -> str:
+    """Names in one line; of many the first ones and how many more there are."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
 @dataclass(frozen=True, repr=False)
 class Report:
-    """All findings on one sampler; the tiers that could not be reached, each with the reason; and so the situations."""
+    """All findings on one sampler; the tiers that could not be reached, each with the reason; and so the situations.
+
+    ``tolerance`` is the sampler's own: the total variation up to which laws were taken for the same. ``bounds`` says how large
+    the situations are, in words.
+    """
 
     sampler: str
     declares: str | None
     findings: Sequence[Finding]
     skipped: dict[str, str] = field(default_factory=dict)
     unjudged: dict[str, str] = field(default_factory=dict)
+    tolerance: float = 0.0
+    bounds: str = ""
 
     @property
     def accusations(self) -> list[Finding]:
@@ -98,17 +114,26 @@ class Report:
         """The gravest of the accusations; without any the strongest that was shown; None if no tier was reached."""
         if self.accusations:
             return self.accusations[0].verdict
-        shown = [f.verdict for f in self.findings]
-        strongest = min(shown, key=list(Verdict).index, default=None)
-        exact = any(f.tier == "exact" for f in self.findings)
-        return Verdict.NOT_REFUTED if strongest is Verdict.LOSSLESS and not exact else strongest
+        return min((finding.verdict for finding in self.findings), key=list(Verdict).index, default=None)
 
     @property
     def title(self) -> str:
-        """The sampler and the verdict, in one line."""
-        judged = sum(finding.tier == "exact" for finding in self.findings)
-        left = f", {judged} of {judged + len(self.unjudged)} situations judged exactly" if self.unjudged else ""
-        return f"{self.sampler}: {self.verdict or 'nothing shown, no tier could be reached'}{left}"
+        """The sampler and the verdict, in one line: a proof with its sizes, and what was left unjudged by name."""
+        said = str(self.verdict or "nothing shown, no tier could be reached")
+        if self.verdict is Verdict.PROVED:
+            sizes = [f"({finding.where})" for finding in self.findings if finding.verdict is Verdict.PROVED]
+            also = f"; {Verdict.LOSSLESS}" if any(finding.verdict is Verdict.LOSSLESS for finding in self.findings) else ""
+            said = f"{Verdict.PROVED} for all laws of {', '.join(sizes)}{also}"
+        left = f"; not judged exactly: {listed(list(self.unjudged))}" if self.unjudged else ""
+        return f"{self.sampler}: {said}{left}"
+
+    @property
+    def scope(self) -> str:
+        """What the comparison was good for: the tolerance and the bounds of the situations."""
+        if not any(finding.tier == "exact" for finding in self.findings):
+            return ""
+        slack = f"up to a total variation of {self.tolerance:g}, the sampler's own tolerance" if self.tolerance else "exactly"
+        return f"Laws were compared {slack}.{' ' if self.bounds else ''}{self.bounds}"
 
     def by_tier(self) -> Iterator[tuple[str, str, str]]:
         """One row a tier: its name, its verdict, and what it says: the gravest finding, or why it was not reached."""
@@ -119,11 +144,26 @@ class Report:
                 more = f" ({len(accusations)} of {len(findings)} situations)" if len(findings) > 1 else ""
                 yield tier, accusations[0].verdict, f"{accusations[0].where}: {accusations[0].says}{more}"
             elif findings:
-                says = findings[0].says if len(findings) == 1 else f"nothing against it in {len(findings)} situations"
-                left = f"; not judged in {len(self.unjudged)}: {', '.join(self.unjudged)}" if tier == "exact" else ""
-                yield tier, findings[0].verdict, says + (left if self.unjudged else "")
+                places = ", ".join(f"({f.where})" for f in findings) if tier == "all laws" else f"{len(findings)} situations"
+                says = findings[0].says if len(findings) == 1 else f"nothing against it in {places}"
+                yield tier, findings[0].verdict, says + self._limits(tier)
             else:
-                yield tier, "not run", self.skipped.get(tier, "")
+                yield tier, "not run", self.skipped.get(tier) or self._limits(tier)
+
+    def _limits(self, tier: str) -> str:
+        """What a tier did not look at, and why."""
+        seen = [finding.where for finding in self.findings if finding.tier == tier]
+        left = [f.where for f in self.accusations if f.tier == "exact" and f.where not in seen]
+        if tier == "exact" and self.unjudged:
+            return f"; not judged in {len(self.unjudged)}: {', '.join(self.unjudged)}"
+        if tier == "all laws" and tier in self.skipped:
+            return f"; no answer at another size: {self.skipped[tier]}"
+        if tier == "scripted" and seen:
+            return "; a cell of its uniforms that ends at no threshold and is narrower than 1/16 may be missed"
+        if tier in ("state", "accounting") and left:
+            why = "the law is wrong: counts of a wrong law tell nothing" if tier == "accounting" else "no text came out"
+            return f"; not looked at in {len(left)}, where {why}" if seen else why
+        return ""
 
     def __rich__(self) -> Group:
         """For rich's ``print``: the tiers as a table, then every accusation."""
@@ -131,7 +171,7 @@ class Report:
         for tier, verdict, says in self.by_tier():
             style = "bold red" if verdict in ACCUSED else "green" if verdict in list(Verdict) else "dim"
             table.add_row(tier, Text(verdict, style), Text(says))
-        return Group(table, *(Text(finding.line) for finding in self.accusations))
+        return Group(table, *(Text(line) for line in (self.scope, *(finding.line for finding in self.accusations)) if line))
 
     def __str__(self) -> str:
         """The same as plain text, 130 columns wide."""
@@ -148,11 +188,12 @@ class Report:
             f'<tr><th scope="row">{tier}</th><td>{escape(verdict)}</td><td>{escape(says)}</td></tr>'
             for tier, verdict, says in self.by_tier()
         )
-        listed = "".join(f"<li>{escape(finding.line)}</li>" for finding in self.accusations)
+        against = "".join(f"<li>{escape(finding.line)}</li>" for finding in self.accusations)
         region = f'<div class="result-table" role="region" aria-label="{escape(self.title)}" tabindex="0">'
         caption = f"<caption>{escape(self.title)}</caption>"
         table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return f"{region}{table}</div>" + (f"<ul>{listed}</ul>" if listed else "")
+        scope = f"<p>{escape(self.scope)}</p>" if self.scope else ""
+        return f"{region}{table}</div>{scope}" + (f"<ul>{against}</ul>" if against else "")
 
     def as_page(self) -> str:
         """The HTML form as a page of its own."""
