@@ -20,7 +20,7 @@ import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
@@ -110,6 +110,11 @@ class Chain:
             for i, token in enumerate((*text, END)):
                 row[i] = number.get((text[:i], token), len(self.cells))
         return paths
+
+    def described(self) -> str:
+        """The lengths and the number of the texts, in words."""
+        steps = "-".join(str(length) for length in sorted({min(self.lengths), max(self.lengths)}))
+        return f"joint law of {steps} tokens, {len(self.law)} texts"
 
     def text_counts(self, texts: Counter[Text]) -> Array:
         """(texts,) how often each text of the law was drawn."""
@@ -232,18 +237,9 @@ def check(
     chain, started = Chain(law), time.perf_counter()
     _check_options(false_alarm, limit, batch, jobs)
     run = _Run(chain, false_alarm, limit, vocab_size)
-    found: Found | None = None
     with closing(_batches(sample, max(chain.lengths), _plan(limit, batch, seed), jobs)) as drawn:
-        for number, batch_seed, texts in drawn:
-            found = run.read(number, batch_seed, texts)
-            if progress is not None and (found is None or found[0] is not Verdict.BROKEN):
-                progress(run.n, run.log_e, run.bound)
-            if found is not None:
-                break
-    verdict, says, witness = found if found is not None else run.not_refuted()
-    steps = "-".join(str(length) for length in sorted({min(chain.lengths), max(chain.lengths)}))
-    where = f"joint law of {steps} tokens, {len(chain.law)} texts"
-    return Finding("black-box", where, verdict, says, witness, None, time.perf_counter() - started)
+        verdict, says, witness = run.read_all(drawn, progress) or run.not_refuted()
+    return Finding("black-box", chain.described(), verdict, says, witness, None, time.perf_counter() - started)
 
 
 class _Run:
@@ -255,6 +251,16 @@ class _Run:
         self.counts = np.zeros(len(chain.law))
         self.n, self.log_e, self.bound = 0, 0.0, 1.0
         self._seeds: dict[int, int] = {}
+
+    def read_all(self, drawn: Iterable[tuple[int, int, list[Text] | str]], progress: Progress | None) -> Found | None:
+        """The finding that the first batches lead to, or None behind the last one."""
+        for batch in drawn:
+            found = self.read(*batch)
+            if progress is not None and (found is None or found[0] is not Verdict.BROKEN):
+                progress(self.n, self.log_e, self.bound)
+            if found is not None:
+                return found
+        return None
 
     def read(self, number: int, seed: int, texts: list[Text] | str) -> Found | None:
         """The finding that one batch leads to, or None."""

@@ -67,12 +67,14 @@ def _cycle(size: int) -> Table:
     return Table(np.roll(np.eye(size + 1, size, dtype=int).astype(object), 1, axis=1)[[*range(size), size - 1]])
 
 
+UNCAPPED = "distinct rows, no cap"
 _SORTS = (("temperature", Temperature), ("top-k", TopK), ("top-p", TopP))
 _PROMPTS = (Request(stop=Stop(length=1)), Request((B,), stop=Stop(length=1)))
 _GREEDY = Request(transforms=Transforms((Temperature(0),)), stop=Stop(length=1))
 
 FIXTURES: tuple[Situation, ...] = (
     SEPARATING,
+    replace(BY_NAME["distinct rows"], name=UNCAPPED, requests=(Request(stop=Stop()),)),
     Situation("first token", "F1 of the public reports", *forgetful([5, 3, 2], [2, 2, 6]), (1,), tokens=1),
     _short("half", 1, 1),
     *(_short(name, 1, 1) for name, _ in _SORTS),
@@ -771,7 +773,6 @@ INNOCENTS: tuple[Specimen, ...] = (
 # ---- what is wrong, exactly -----------------------------------------------------------------------------------------------
 
 RECORD = Path(__file__).with_name("specimens.json")
-UNCAPPED = "distinct rows, no cap"
 
 
 def law_in(sampler: Sampler, situation: Situation) -> Law:
