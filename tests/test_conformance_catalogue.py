@@ -1,4 +1,4 @@
-"""The catalogue's outlying situations: a sampler that is wrong beyond the others' bounds passes them, and fails where it should."""
+"""The catalogue's outlying situations: what is wrong beyond the others' bounds passes them all, and fails where it should."""
 
 from dataclasses import replace
 

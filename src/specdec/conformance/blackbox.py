@@ -97,10 +97,17 @@ class Chain:
         self.cells = [(prefix, token) for prefix in self.prefixes for token in self.rows[prefix]]
         sizes = [len(self.rows[prefix]) for prefix in self.prefixes]
         self._first = np.cumsum([0, *sizes])[:-1].astype(int)
-        self._p = np.array([float(self.rows[prefix][token]) for prefix, token in self.cells])
+        p = np.array([float(self.rows[prefix][token]) for prefix, token in self.cells])
+        self._log_p = np.log(p)
+        self._priors = [self._prior(alpha) for alpha in (*(c * p for c in CONCENTRATIONS), np.full(len(p), FLAT))]
         self._texts = np.array([float(weight) for weight in self.law.values()])
         self._order = {text: i for i, text in enumerate(self.law)}
         self._paths = self._cells_on_paths()
+
+    def _prior(self, alpha: Array) -> tuple[Array, Array, Array, Array]:
+        """What ``log_e`` needs of a Dirichlet law: alpha, a prefix's sum of it, and the logarithms of their gamma functions."""
+        whole = self.totals(alpha)
+        return alpha, whole, _lgamma(alpha), _lgamma(whole)
 
     def _cells_on_paths(self) -> Array:
         """(texts, steps): the cells that a text passes, filled up with one cell too many."""
@@ -143,10 +150,9 @@ class Chain:
         if not self.prefixes:
             return np.zeros((*cell_counts.shape[:-1], 0))
         totals, bets = self.totals(cell_counts), []
-        for alpha in (*(c * self._p for c in CONCENTRATIONS), np.full(len(self._p), FLAT)):
-            gained = _lgamma(alpha + cell_counts) - _lgamma(alpha) - cell_counts * np.log(self._p)
-            whole = self.totals(alpha)
-            bets.append(_lgamma(whole) - _lgamma(whole + totals) + np.add.reduceat(gained, self._first, axis=-1))
+        for alpha, whole, at_alpha, at_whole in self._priors:
+            gained = _lgamma(alpha + cell_counts) - at_alpha - cell_counts * self._log_p
+            bets.append(at_whole - _lgamma(whole + totals) + np.add.reduceat(gained, self._first, axis=-1))
         bet = np.logaddexp.reduce(bets, axis=0) - math.log(len(bets))
         return np.logaddexp(math.log(1 - SUSPICION), math.log(SUSPICION) + bet)
 
@@ -166,8 +172,11 @@ class Chain:
         return number * math.log(min(1.0, float(self._texts @ self._texts)))
 
 
+_each_lgamma = np.frompyfunc(math.lgamma, 1, 1)
+
+
 def _lgamma(values: Array) -> Array:
-    return np.asarray(np.frompyfunc(math.lgamma, 1, 1)(values), dtype=float)
+    return np.asarray(_each_lgamma(values), dtype=float)
 
 
 def _checked(law: Law) -> Law:
