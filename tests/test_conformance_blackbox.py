@@ -12,10 +12,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from specdec.conformance import blackbox, classic, guard, mutants
+from specdec.conformance import classic, guard, mutants
 from specdec.conformance.blackbox import CONCENTRATIONS, SUSPICION, Chain, check, power, tv_bound
+from specdec.conformance.samplers import rule
+from specdec.conformance.specimens import four_tokens
 from specdec.conformance.verdicts import Verdict
-from specdec.decoding import Speculative, law_of_text
 from specdec.models import abc_machine
 from specdec.models.table import text_law
 
@@ -32,7 +33,8 @@ def machine_law(length=4):
 
 @functools.cache
 def law_of(verify):
-    return law_of_text(Speculative(*abc_machine.remembering(), 2, verify=verify), length=4)
+    """Four tokens of a rule on that machine at γ = 2."""
+    return {text: weight for (text,), weight in four_tokens(rule("wrong", verify)).items()}
 
 
 def first(law, length):
@@ -78,8 +80,8 @@ def largest_of(chain):
         cells = chain.cell_counts(chain.text_counts(counts))
         with pytest.MonkeyPatch.context() as patch:
             found = []
-            for c in CONCENTRATIONS:
-                patch.setattr(blackbox, "CONCENTRATIONS", (c,))
+            for prior in chain._priors:
+                patch.setattr(chain, "_priors", [prior])
                 found.append(chain.log_e(cells).sum())
         return math.exp(max(found))
 
@@ -235,12 +237,12 @@ def test_power_of_the_previous_row_bonus():
 
 
 @pytest.mark.parametrize(
-    ("rule", "least", "most"),
+    ("verify", "least", "most"),
     [(mutants.residual_is_p, 250, 420), (mutants.keeps_discarded_branch, 90, 160), (mutants.one_uniform_for_two, 2500, 5500)],
     ids=["residual_is_p", "keeps_branch", "one_uniform"],
 )
-def test_power_of_other_mutants(rule, least, most):
-    found = power(machine_law(), law_of(rule), runs=10)
+def test_power_of_other_mutants(verify, least, most):
+    found = power(machine_law(), law_of(verify), runs=10)
     assert least < found.texts < most and found.known < found.texts
 
 

@@ -108,7 +108,7 @@ def test_the_witness_is_the_shortest_path():
             proposals, len(proposals), chance.draw(target[-2], "bonus"), "bonus"
         )
 
-    situation = BY_NAME["distinct rows, no cap"]
+    situation = replace(BY_NAME["distinct rows"], requests=(Request(stop=Stop()),))
     made = walk(rule("off by one", bonus_from_previous_row).make(situation), situation)
     finding = exact.compare({(text,): weight for text, weight in made.law.items()}, situation)
     assert finding.distance == F(21, 125)

@@ -160,7 +160,7 @@ def test_specimens_say_what_a_user_sees_and_what_the_code_does():
 
 
 def test_every_fixture_is_a_mutants_or_a_place():
-    used = {*(specimen.fixture for specimen in MUTANTS), *(situation.name for situation in TEMPTING)}
+    used = {UNCAPPED, *(specimen.fixture for specimen in MUTANTS), *(situation.name for situation in TEMPTING)}
     assert {situation.name for situation in FIXTURES} <= used
 
 

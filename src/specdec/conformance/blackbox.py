@@ -20,7 +20,7 @@ import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
@@ -96,10 +96,17 @@ class Chain:
         self.cells = [(prefix, token) for prefix in self.prefixes for token in self.rows[prefix]]
         sizes = [len(self.rows[prefix]) for prefix in self.prefixes]
         self._first = np.cumsum([0, *sizes])[:-1].astype(int)
-        self._p = np.array([float(self.rows[prefix][token]) for prefix, token in self.cells])
+        p = np.array([float(self.rows[prefix][token]) for prefix, token in self.cells])
+        self._log_p = np.log(p)
+        self._priors = [self._prior(alpha) for alpha in (*(c * p for c in CONCENTRATIONS), np.full(len(p), FLAT))]
         self._texts = np.array([float(weight) for weight in self.law.values()])
         self._order = {text: i for i, text in enumerate(self.law)}
         self._paths = self._cells_on_paths()
+
+    def _prior(self, alpha: Array) -> tuple[Array, Array, Array, Array]:
+        """What ``log_e`` needs of a Dirichlet law: alpha, a prefix's sum of it, and the logarithms of their gamma functions."""
+        whole = self.totals(alpha)
+        return alpha, whole, _lgamma(alpha), _lgamma(whole)
 
     def _cells_on_paths(self) -> Array:
         """(texts, steps): the cells that a text passes, filled up with one cell too many."""
@@ -109,6 +116,11 @@ class Chain:
             for i, token in enumerate((*text, END)):
                 row[i] = number.get((text[:i], token), len(self.cells))
         return paths
+
+    def described(self) -> str:
+        """The lengths and the number of the texts, in words."""
+        steps = "-".join(str(length) for length in sorted({min(self.lengths), max(self.lengths)}))
+        return f"joint law of {steps} tokens, {len(self.law)} texts"
 
     def text_counts(self, texts: Counter[Text]) -> Array:
         """(texts,) how often each text of the law was drawn."""
@@ -137,10 +149,9 @@ class Chain:
         if not self.prefixes:
             return np.zeros((*cell_counts.shape[:-1], 0))
         totals, bets = self.totals(cell_counts), []
-        for alpha in (*(c * self._p for c in CONCENTRATIONS), np.full(len(self._p), FLAT)):
-            gained = _lgamma(alpha + cell_counts) - _lgamma(alpha) - cell_counts * np.log(self._p)
-            whole = self.totals(alpha)
-            bets.append(_lgamma(whole) - _lgamma(whole + totals) + np.add.reduceat(gained, self._first, axis=-1))
+        for alpha, whole, at_alpha, at_whole in self._priors:
+            gained = _lgamma(alpha + cell_counts) - at_alpha - cell_counts * self._log_p
+            bets.append(at_whole - _lgamma(whole + totals) + np.add.reduceat(gained, self._first, axis=-1))
         bet = np.logaddexp.reduce(bets, axis=0) - math.log(len(bets))
         return np.logaddexp(math.log(1 - SUSPICION), math.log(SUSPICION) + bet)
 
@@ -160,8 +171,11 @@ class Chain:
         return number * math.log(min(1.0, float(self._texts @ self._texts)))
 
 
+_each_lgamma = np.frompyfunc(math.lgamma, 1, 1)
+
+
 def _lgamma(values: Array) -> Array:
-    return np.asarray(np.frompyfunc(math.lgamma, 1, 1)(values), dtype=float)
+    return np.asarray(_each_lgamma(values), dtype=float)
 
 
 def _checked(law: Law) -> Law:
@@ -231,18 +245,9 @@ def check(
     chain, started = Chain(law), time.perf_counter()
     _check_options(false_alarm, limit, batch, jobs)
     run = _Run(chain, false_alarm, limit, vocab_size)
-    found: Found | None = None
     with closing(_batches(sample, max(chain.lengths), _plan(limit, batch, seed), jobs)) as drawn:
-        for number, batch_seed, texts in drawn:
-            found = run.read(number, batch_seed, texts)
-            if progress is not None and (found is None or found[0] is not Verdict.BROKEN):
-                progress(run.n, run.log_e, run.bound)
-            if found is not None:
-                break
-    verdict, says, witness = found if found is not None else run.not_refuted()
-    steps = "-".join(str(length) for length in sorted({min(chain.lengths), max(chain.lengths)}))
-    where = f"joint law of {steps} tokens, {len(chain.law)} texts"
-    return Finding("black-box", where, verdict, says, witness, None, time.perf_counter() - started)
+        verdict, says, witness = run.read_all(drawn, progress) or run.not_refuted()
+    return Finding("black-box", chain.described(), verdict, says, witness, None, time.perf_counter() - started)
 
 
 class _Run:
@@ -254,6 +259,16 @@ class _Run:
         self.counts = np.zeros(len(chain.law))
         self.n, self.log_e, self.bound = 0, 0.0, 1.0
         self._seeds: dict[int, int] = {}
+
+    def read_all(self, drawn: Iterable[tuple[int, int, list[Text] | str]], progress: Progress | None) -> Found | None:
+        """The finding that the first batches lead to, or None behind the last one."""
+        for batch in drawn:
+            found = self.read(*batch)
+            if progress is not None and (found is None or found[0] is not Verdict.BROKEN):
+                progress(self.n, self.log_e, self.bound)
+            if found is not None:
+                return found
+        return None
 
     def read(self, number: int, seed: int, texts: list[Text] | str) -> Found | None:
         """The finding that one batch leads to, or None."""

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -67,12 +68,14 @@ def _cycle(size: int) -> Table:
     return Table(np.roll(np.eye(size + 1, size, dtype=int).astype(object), 1, axis=1)[[*range(size), size - 1]])
 
 
+UNCAPPED = "distinct rows, no cap"
 _SORTS = (("temperature", Temperature), ("top-k", TopK), ("top-p", TopP))
 _PROMPTS = (Request(stop=Stop(length=1)), Request((B,), stop=Stop(length=1)))
 _GREEDY = Request(transforms=Transforms((Temperature(0),)), stop=Stop(length=1))
 
 FIXTURES: tuple[Situation, ...] = (
     SEPARATING,
+    replace(BY_NAME["distinct rows"], name=UNCAPPED, requests=(Request(stop=Stop()),)),
     Situation("first token", "F1 of the public reports", *forgetful([5, 3, 2], [2, 2, 6]), (1,), tokens=1),
     _short("half", 1, 1),
     *(_short(name, 1, 1) for name, _ in _SORTS),
@@ -771,14 +774,13 @@ INNOCENTS: tuple[Specimen, ...] = (
 # ---- what is wrong, exactly -----------------------------------------------------------------------------------------------
 
 RECORD = Path(__file__).with_name("specimens.json")
-UNCAPPED = "distinct rows, no cap"
 
 
 def law_in(sampler: Sampler, situation: Situation) -> Law:
     """The exact joint law of the texts that a sampler makes in a situation."""
     if sampler.make is None:
         return exact.texts_law(sampler, situation)
-    return {(text,): weight for text, weight in _walked(sampler, situation).law.items()}
+    return _joint(_walked(sampler, situation))
 
 
 def _walked(sampler: Sampler, situation: Situation) -> Walk:
@@ -786,19 +788,23 @@ def _walked(sampler: Sampler, situation: Situation) -> Walk:
     return walk(sampler.make(situation), situation, sampler.acceptance)
 
 
+def _joint(walked: Walk) -> Law:
+    return {(text,): weight for text, weight in walked.law.items()}
+
+
 def wrong(specimen: Specimen) -> dict[str, Any]:
     """What is wrong with a mutant on its fixture: a fault, a law, counts against those that are due, or an impossible token."""
     situation, sampler = SITUATIONS[specimen.fixture], specimen.sampler
     try:
-        law = law_in(sampler, situation)
+        walked = _walked(sampler, situation) if sampler.make is not None else None
+        law = _joint(walked) if walked is not None else exact.texts_law(sampler, situation)
     except BrokenError as fault:
         return {"fault": str(fault)}
     if law != situation.law:
         shown = {_text(texts): str(law[texts]) for texts in sorted(law, key=str)}
         return {"distance": str(exact.distance(law, situation.law)), "law": shown}
-    assert sampler.declares is not None
-    ours = _figures(_walked(sampler, situation))
-    due = _figures(walk(speculative(situation, verify=counts.RULES[sampler.declares]), situation))
+    assert walked is not None and sampler.declares is not None
+    ours, due = _figures(walked), _due(sampler.declares, situation)
     if ours != due:
         return {name: {"found": str(ours[name]), "due": str(due[name])} for name in due if ours[name] != due[name]}
     return _at_zero(sampler, situation)
@@ -812,6 +818,12 @@ def _figures(walked: Walk) -> dict[str, Any]:
         shares = ((walked.visits[key] * p, m.counts) for key, out in walked.passages.items() for m, p in out.items())
         figures[name] = sum(weight * claim.acceptance[part] for weight, claim in shares)
     return figures
+
+
+@cache
+def _due(declares: str, situation: Situation) -> dict[str, Any]:
+    """The figures of the declared rule's own decoder."""
+    return _figures(walk(speculative(situation, verify=counts.RULES[declares]), situation))
 
 
 def _at_zero(sampler: Sampler, situation: Situation) -> dict[str, Any]:
