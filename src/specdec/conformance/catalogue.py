@@ -233,7 +233,7 @@ _OUTLYING: tuple[Situation, ...] = (
         tokens=8,
     ),
     Situation(
-        "long block", "five proposals in a round: a late position shows", *_TWO, (5,), _asked(stop=Stop(length=7)), tokens=7
+        "long block", "five proposals in a round: a late position shows", *_TWO, (5,), _asked(stop=Stop(length=6)), tokens=6
     ),
     Situation("wide", "six symbols: a mistake with the last ids shows", _rolled(0), _rolled(2), (1,), THREE, 3),
     Situation(
@@ -241,7 +241,7 @@ _OUTLYING: tuple[Situation, ...] = (
         "two stop tokens, and a prompt that holds both: only what was generated counts",
         TARGET,
         DRAFT,
-        (3,),
+        (2,),
         (Request((B, A, C, A, A), stop=Stop(length=4, tokens=frozenset({A, B}))),),
     ),
     Situation(
@@ -258,7 +258,8 @@ _OUTLYING: tuple[Situation, ...] = (
         TARGET,
         DRAFT,
         (2,),
-        (Request((A, C), Transforms((RepetitionPenalty(2),))),),
+        (Request((A, C), Transforms((RepetitionPenalty(2),)), Stop(length=3)),),
+        tokens=3,
     ),
     Situation(
         "temperature, then top-p",
