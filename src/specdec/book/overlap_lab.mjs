@@ -167,7 +167,9 @@ const STYLE = `
 .overlap-handle:hover { stroke: currentColor; stroke-dasharray: 2 3; }
 .overlap-words { margin: 0.3rem 0; padding-left: 1.2rem; }
 .overlap-lab :is(tbody th, td) { white-space: nowrap; }
-.overlap-lab thead th { min-width: 4.5rem; vertical-align: bottom; }
+.overlap-lab .lab-table table { font-size: 0.82em; }
+.overlap-lab :is(th, td) { padding-right: 0.6rem !important; }
+.overlap-lab thead th { min-width: 4rem; vertical-align: bottom; }
 `;
 
 const PRESETS = [
