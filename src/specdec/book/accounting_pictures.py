@@ -103,7 +103,8 @@ def round_and_alone(parts: Mapping[str, Any], count: Any, step: Any, unit: str, 
         told.append(f"{name} {float(time):g}")
     alone, whole = float(count * step), int(count)
     widths = [float(step)] * whole + [alone - whole * float(step)]
-    ax.barh([0] * len(widths), widths, 0.5, left=[k * float(step) for k in range(len(widths))], facecolor="none", edgecolor="black")
+    begins = [k * float(step) for k in range(len(widths))]
+    ax.barh([0] * len(widths), widths, 0.5, left=begins, facecolor="none", edgecolor="black")
     ax.set_yticks([1, 0], ["a round", f"target alone,\n{float(count):g} tokens"])
     ax.set(xlabel=f"{unit} (assumed)", xlim=(0, 1.05 * max(start, alone)), ylim=(-0.5, 1.5))
     fig.legend(loc="outside upper center", ncols=3)

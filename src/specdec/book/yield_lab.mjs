@@ -29,7 +29,7 @@ const rate = (c, unit) => (unit === "ms" ? `${(near(c.rate) * 1000).toFixed(1)} 
 function headline(c, unit) {
   if (c.gamma === 0) return `γ = 0, the target alone: ${rate(c, unit)}`;
   const verdict = equal(c.ratio, ONE) ? "exactly as fast" : below(c.ratio, ONE) ? "slower" : "faster";
-  return `${rate(c, unit)}: ${near(c.ratio).toFixed(3)} times the target alone, ${verdict}`;
+  return `${rate(c, unit)} at assumed costs: ${near(c.ratio).toFixed(3)} times the target alone, ${verdict}`;
 }
 
 function best_in_words({ ties, ratio }) {
@@ -74,12 +74,15 @@ function warnings(c, unit) {
 
 function count_picture(c, width) {
   const left = 8, slot = (width - 2 * left) / (c.gamma + 1), wide = Math.min(60, slot * 0.8), foot = 150;
+  const tallest = Math.max(...c.law.map(near)), labelled = (j) => slot > 34 || j === 0 || j === c.gamma;
   let inside = "";
   c.law.forEach((share, j) => {
-    const high = 120 * near(share), middle = left + (j + 0.5) * slot;
+    const high = (115 * near(share)) / tallest, middle = left + (j + 0.5) * slot;
     const kind = j === c.gamma ? "yield-full" : "yield-stopped";
     inside += `<rect class="${kind}" x="${(middle - wide / 2).toFixed(1)}" y="${(foot - high).toFixed(1)}" width="${wide.toFixed(1)}" height="${high.toFixed(1)}"/>`;
-    if (slot > 34) inside += text(middle.toFixed(1), (foot - high - 4).toFixed(1), told(share, 3), 'text-anchor="middle"');
+    // at the ends a label may be wider than its bar
+    const anchor = slot > 34 ? "middle" : j ? "end" : "start", from = { start: -wide / 2, middle: 0, end: wide / 2 }[anchor];
+    if (labelled(j)) inside += text((middle + from).toFixed(1), (foot - high - 4).toFixed(1), told(share, 3), `text-anchor="${anchor}"`);
     inside += text(middle.toFixed(1), foot + 15, j + 1, 'text-anchor="middle"');
   });
   const x = left + (near(c.mean) - 0.5) * slot, end = x > width / 2;
@@ -152,7 +155,7 @@ function map_of(c, kind, unit) {
   const rows = map_rows(c, kind, unit);
   const cells = rows.map(map_cells);
   const best = TENTHS.map((alpha) => best_gamma(alpha, c.costs).gamma);
-  const even = rows.map((row) => (row.gammas[0] ? break_even_alpha(row.costs, row.gammas) : null));
+  const even = rows.map((row) => (row.gammas[0] ? break_even_alpha(row.costs, row.gammas, 20) : null)); // a millionth: enough to draw
   return { rows, cells, best, even };
 }
 
@@ -163,9 +166,9 @@ function map_picture(map, kind, unit, width) {
     const y = bottom - (j + 1) * high;
     map.cells[j].forEach(({ gamma, ratio }, i) => {
       const x = left + i * wide, number = near(ratio), pays = below(ONE, ratio), best = kind === "gamma" && map.best[i] === gamma;
-      const kindly = pays ? "yield-pays" : equal(ratio, ONE) ? "yield-even" : "yield-loses";
+      const look = pays ? "yield-pays" : kind === "gamma" && equal(ratio, ONE) ? "yield-even" : "yield-loses";
       const shade = pays ? ` fill-opacity="${(0.08 + 0.4 * Math.min(1, Math.log2(number) / 2)).toFixed(2)}"` : "";
-      inside += `<rect class="${kindly}" x="${x.toFixed(1)}" y="${y}" width="${wide.toFixed(1)}" height="${high}"${shade}/>`;
+      inside += `<rect class="${look}" x="${x.toFixed(1)}" y="${y}" width="${wide.toFixed(1)}" height="${high}"${shade}/>`;
       const words = kind === "gamma" ? (number < 9.995 ? number.toFixed(2) : number.toFixed(1)) : String(gamma);
       inside += text((x + wide / 2).toFixed(1), y + 17, words, `text-anchor="middle"${best ? ' class="yield-best"' : ""}`);
     });
@@ -175,14 +178,14 @@ function map_picture(map, kind, unit, width) {
     if (map.rows[j].gammas[0]) line += `${line ? "L" : "M"}${x.toFixed(1)} ${y + high}V${y}`;
   });
   TENTHS.forEach((alpha, i) => { inside += text((left + (i + 0.5) * wide).toFixed(1), bottom + 15, told(alpha), 'text-anchor="middle"'); });
-  inside += `<path class="yield-line" d="${line}"/><circle class="yield-now" r="${Math.min(wide, high) / 2}"/>`;
+  inside += `<path class="yield-line" d="${line}"/><rect class="yield-now" rx="4" width="${wide.toFixed(1)}" height="${high}"/>`;
   inside += text(width - 2, bottom + 31, "acceptance α", 'text-anchor="end"') + text(2, bottom + 31, kind === "gamma" ? "↑ γ" : `↑ draft step, ${UNITS[unit]}`);
   const spoken = map.rows.map(({ name, gammas }, j) => {
     const row = kind === "gamma" ? `γ ${name}` : `draft step ${name}`;
     return `${row}: ${!gammas[0] ? "the target alone" : map.even[j] === null ? "never" : `from α ${near(map.even[j]).toFixed(2)}`}`;
   });
   const label = `Map of ${kind === "gamma" ? "speed in times the target alone" : "the best γ"} over α and ${kind === "gamma" ? "γ" : "the draft's cost"}. Pays, ${spoken.join("; ")}.`;
-  return { svg: picture(width, bottom + 37, label, inside), ring: (i, j) => [left + (i + 0.5) * wide, bottom - (j + 0.5) * high], left, wide, bottom, high };
+  return { svg: picture(width, bottom + 37, label, inside), at: (i, j) => [left + i * wide, bottom - (j + 1) * high], left, wide, bottom, high };
 }
 
 const cell_words = ({ gamma, ratio }, kind, best) => `${kind === "draft" ? `γ ${gamma}: ` : ""}${near(ratio).toFixed(3)}${below(ratio, ONE) ? ", slower" : ""}${best ? ", best γ" : ""}`;
@@ -232,8 +235,8 @@ const GROUPS = [
   ]],
   ["Costs: all assumed, none measured", [
     ["draft", "One draft step", "range", [0, 20, 0.1]],
-    ["verify", "Verification, whatever γ", "range", [0, 20, 0.1]],
-    ["growth", "and for each proposal", "range", [0, 20, 0.1]],
+    ["verify", "Verification, at any γ", "range", [0, 20, 0.1]],
+    ["growth", "Verification, for each proposal", "range", [0, 20, 0.1]],
     ["overhead", "Overhead of a round", "range", [0, 20, 0.1]],
     ["baseline", "One step of the target alone", "range", [0, 20, 0.1]],
   ]],
@@ -241,7 +244,7 @@ const GROUPS = [
 ];
 
 const STYLE = `
-.yield-predict { column-span: all; }
+.yield-predict { column-span: all; margin-top: 0.75rem !important; }
 .yield-predict ol { margin: 0.3rem 0; padding-left: 1.3rem; }
 .yield-predict li { margin: 0.4rem 0; }
 .yield-predict button { margin: 0 0.3rem 0.2rem 0; }
@@ -269,7 +272,7 @@ function panel() {
   };
   made.results = node("div", {}, made.total, made.warnings,
     figure(made.time, "The shorter bar wins. Above, one round with its parts; below, the target alone for as many tokens, a box a step. Times are assumed."),
-    figure(made.count, "The law of the output count. Full bars: the round ends with a correction. Hatched: all proposals accepted, it ends with the bonus."),
+    figure(made.count, "The law of the output count. Filled bars: the round ends with a correction. Hatched: all proposals accepted, it ends with the bonus."),
     table("This setting: derived from assumed times and iid acceptance", made.answers),
     node("figure", {}, made.map, made.legend),
     node("details", {}, node("summary", {}, "The map as a table"), table("Speed in times the target alone", made.head, made.body)),
@@ -278,8 +281,8 @@ function panel() {
 }
 
 const LEGENDS = {
-  gamma: "Speed in times the target alone, at these costs. Hatched is slower. Right of the thick line speculation pays. Underlined: each column's best γ. The ring is this setting; arrow keys or a click move it.",
-  draft: `The best γ up to ${LARGEST} at each draft cost. Hatched, or 0: no γ pays. Right of the thick line some γ does. The ring is this setting; arrow keys or a click move it.`,
+  gamma: "Speed in times the target alone, at these costs. Hatched is slower. Right of the thick line speculation pays. Underlined: a column's best γ. The frame is this setting; arrow keys or a click move it.",
+  draft: `The best γ up to ${LARGEST} at each draft cost. Hatched, or 0: no γ pays. Right of the thick line some γ does. The frame is this setting; arrow keys or a click move it.`,
 };
 
 function make(data, change) {
@@ -306,8 +309,8 @@ function make(data, change) {
       drawn = key;
     }
     const row = kind === "gamma" ? c.gamma - own : place(over(c.costs.draft, c.costs.baseline), DRAFTS);
-    const [x, y] = sketch.ring(near(c.alpha) * 10, row), ring = shown.map.querySelector(".yield-now");
-    ring.setAttribute("cx", x.toFixed(1)), ring.setAttribute("cy", y.toFixed(1));
+    const frame = shown.map.querySelector(".yield-now");
+    sketch.at(near(c.alpha) * 10, row).forEach((at, i) => frame.setAttribute("xy"[i], at.toFixed(1)));
   }
 
   // To a column and a row of the map, within it.

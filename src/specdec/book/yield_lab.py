@@ -24,9 +24,9 @@ def scenarios() -> dict[str, dict[str, str]]:
     trace = lesson.load()
     ms = trace["assumed_ms"]
     first = {
-        "alpha": _typed(trace["acceptance"]), "gamma": str(trace["gamma"]), "unit": "ms", "draft": _typed(Fraction(ms["draft_together"], 2)),
-        "verify": _typed(ms["verification"]), "growth": "0", "overhead": _typed(ms["overhead"]), "baseline": _typed(ms["baseline_token"]),
-        "map": "gamma",
+        "alpha": _typed(trace["acceptance"]), "gamma": str(trace["gamma"]), "unit": "ms",
+        "draft": _typed(Fraction(ms["draft_together"], trace["gamma"])), "verify": _typed(ms["verification"]), "growth": "0",
+        "overhead": _typed(ms["overhead"]), "baseline": _typed(ms["baseline_token"]), "map": "gamma",
     }  # fmt: skip
     return {
         "Lesson: 6 ms verification": first,
@@ -46,7 +46,7 @@ def _typed(number: Any) -> str:
 
 
 def round_time(setting: dict[str, str], gamma: int) -> dict[str, Fraction]:
-    """What a round of γ proposals takes, by part, in the setting's unit. γ = 0 is the target alone, one pass over one position."""
+    """A round's time by part, in the setting's unit. γ = 0 is the target alone: one pass over one position."""
     if gamma == 0:
         return {"draft": Fraction(0), "verify": step(setting), "overhead": Fraction(0)}
     draft, verify, growth, overhead = (Fraction(setting[key]) for key in ("draft", "verify", "growth", "overhead"))
@@ -61,8 +61,8 @@ def step(setting: dict[str, str]) -> Fraction:
 class YieldLab(Lab):
     """The lab. Keyword arguments preset its fields, the keys of ``defaults``: ``YieldLab(alpha="0.8", gamma=4)``.
 
-    Costs are texts such as ``0.6`` or ``3/5``, in the unit of ``unit``: ``ms`` or ``steps`` of the target. ``verify`` + γ ``growth`` is the pass
-    over γ + 1 positions.
+    Costs are texts such as ``0.6`` or ``3/5``, in the unit of ``unit``: ``ms``, or ``steps`` of the target alone. A pass over
+    γ + 1 positions takes ``verify`` + γ ``growth``.
     """
 
     name: ClassVar[str] = "yield"
@@ -75,26 +75,30 @@ class YieldLab(Lab):
         return json.dumps({"scenarios": list(scenarios().items())}, ensure_ascii=False)
 
     def static(self) -> Any:
-        """What stands on a page without JavaScript: this setting as two bars, and the named scenarios in milliseconds side by side."""
+        """What stands on a page without JavaScript: this setting as two bars, and the scenarios in milliseconds side by side."""
         setting, gamma = self.setting, int(self.setting["gamma"])
         count = expected_count(Fraction(setting["alpha"]), gamma)
-        drawn = round_and_alone(
-            round_time(setting, gamma), count, step(setting), "ms" if setting["unit"] == "ms" else "target steps",
-            "The shorter bar wins: a round with its parts, and the target alone for as many tokens. Acceptance is assumed iid, times are assumed.",
-        )  # fmt: skip
-        rows = [_line(name, each) for name, each in scenarios().items() if each["unit"] == "ms"]
+        unit = "target steps" if setting["unit"] == "steps" else "ms"
+        caption = (
+            "The shorter bar wins: a round with its parts, and the target alone for as many tokens. "
+            "Acceptance is assumed iid, times are assumed."
+        )
+        drawn = round_and_alone(round_time(setting, gamma), count, step(setting), unit, caption)
         header = ("scenario", "tokens a round", "round, ms", "tokens/s", "times the target alone", "pays from α", "best γ")
+        rows = [_line(name, each) for name, each in scenarios().items() if each["unit"] == "ms"]
         told = table(header, rows, "Three scenarios of the lesson and the break-even, α = .6: derived from assumed times")
         return HTML(drawn._repr_mimebundle_()["text/html"] + told._repr_html_())
 
 
 def _line(name: str, setting: dict[str, str]) -> list[Any]:
-    alpha, gamma, baseline, parts = Fraction(setting["alpha"]), int(setting["gamma"]), step(setting), round_time(setting, int(setting["gamma"]))
-    count, seconds = expected_count(alpha, gamma), sum(parts.values())
+    """A scenario's numbers, in milliseconds and tokens a second."""
+    alpha, gamma, baseline = Fraction(setting["alpha"]), int(setting["gamma"]), step(setting)
+    parts = round_time(setting, gamma)
+    count, length = expected_count(alpha, gamma), sum(parts.values())
     even = break_even_alpha(gamma, baseline=baseline, **parts) if gamma else None
     best, _ = best_gamma(
         alpha, draft_step=Fraction(setting["draft"]), verify=lambda g: round_time(setting, g)["verify"],
         overhead=Fraction(setting["overhead"]), largest=LARGEST,
     )  # fmt: skip
-    ratio = count * baseline / seconds
-    return [name, float(count), float(seconds), float(1000 * count / seconds), float(ratio), "" if even is None else float(even), best]
+    speed = [float(1000 * count / length), float(count * baseline / length)]
+    return [name, float(count), float(length), *speed, "" if even is None else float(even), best]

@@ -1,6 +1,6 @@
 // What a round yields and costs, as specdec/accounting.py has it, in exact numbers: a test compares the two as Fractions.
 // A number is { n, d }, BigInts with d > 0. Only what is shown is reduced: comparisons cross-multiply.
-import { ValueError, whole } from "./lab_page.mjs";
+import { ValueError, entered } from "./lab_page.mjs";
 
 export const Q = (n, d = 1n) => ({ n, d });
 export const plus = (a, b) => Q(a.n * b.d + b.n * a.d, a.d * b.d);
@@ -87,10 +87,8 @@ export function best_gamma(alpha, costs) {
 
 // ---- break-even ----------------------------------------------------------------------------------------------------------
 
-const HALVINGS = 50;
-
-// The least α, in units of 2^-50, at which a round of some γ of these is as fast as the target alone; null if not even 1 is.
-export function break_even_alpha(costs, gammas) {
+// The least α, in units of 2^-halvings, at which a round of some γ of these is as fast as the target alone; null if not even 1 is.
+export function break_even_alpha(costs, gammas, halvings = 50) {
   const lengths = gammas.map((gamma) => [gamma, steps(costs, gamma)]), largest = Math.max(...gammas);
   const enough = (alpha) => {
     const mean = means(alpha, largest);
@@ -98,9 +96,9 @@ export function break_even_alpha(costs, gammas) {
   };
   if (enough(ZERO)) return ZERO;
   if (!enough(ONE)) return null;
-  let low = 0n, high = 1n << BigInt(HALVINGS);
-  const unit = high;
-  for (let i = 0; i < HALVINGS; i++) {
+  const unit = 1n << BigInt(halvings);
+  let low = 0n, high = unit;
+  while (high - low > 1n) {
     const middle = (low + high) / 2n;
     if (enough(Q(middle, unit))) high = middle;
     else low = middle;
@@ -118,7 +116,7 @@ export function read(setting) {
   const costs = Object.fromEntries(COSTS.map((key) => [key, rational(NAMES[key], setting[key])]));
   costs.baseline = setting.unit === "steps" ? ONE : rational("target step", setting.baseline);
   if (costs.baseline.n === 0n) throw new ValueError("target step is 0: without its time there is nothing to compare with");
-  return { alpha: rational("α", setting.alpha, 1), gamma: Number(whole("γ", setting.gamma, 0n, BigInt(LARGEST))), costs };
+  return { alpha: rational("α", setting.alpha, 1), gamma: Number(entered("γ", setting.gamma, 0n, BigInt(LARGEST))), costs };
 }
 
 // Everything that the lab says of a setting.
