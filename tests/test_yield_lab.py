@@ -352,6 +352,7 @@ def test_the_map_moves_by_arrow_keys_and_clicks(open_labs):  # noqa: F811
 def test_the_maps_table_has_pythons_numbers(open_labs):  # noqa: F811
     page = open_labs(YieldLab())
     page.get_by_text("The map as a table").click()
+    page.locator("details tbody tr").first.wait_for()
     rows = [row.locator("th, td").all_inner_texts() for row in page.locator("details").first.locator("tbody tr").all()]
     assert [row[0] for row in rows] == [str(g) for g in range(8, -1, -1)]
     for name, *cells, even in rows:
@@ -449,21 +450,27 @@ def test_everything_has_a_name_and_fits_a_phone(open_labs):  # noqa: F811
     assert page.get_by_text(re.compile("assumed")).count() >= 3
 
 
-def test_a_redraw_stays_within_a_frame(open_labs):  # noqa: F811
-    changed = """async () => {
-      const took = [], fields = ["alpha", "gamma", "draft"].map((key) => document.querySelector(`.lab-key-${key} [type=range]`));
-      for (let i = 0; i < 90; i++) {
-        const field = fields[i % 3];
-        field.value = [0.2 + i / 150, i % 17, (i % 40) / 10][i % 3];
-        const begin = performance.now();
-        field.dispatchEvent(new Event("input", { bubbles: true }));
-        took.push(performance.now() - begin);
+def test_a_move_is_computed_within_a_frame(open_labs):  # noqa: F811
+    """In the script's own time on the processor, so that other work on the machine hardly counts."""
+    moved = """async () => {
+      const fields = ["alpha", "gamma", "draft"].map((key) => document.querySelector(`.lab-key-${key} [type=range]`));
+      for (let i = 0; i < 60; i++) {
+        fields[i % 3].value = [0.2 + i / 150, i % 17, (i % 40) / 10][i % 3];
+        fields[i % 3].dispatchEvent(new Event("input", { bubbles: true }));
         await new Promise(requestAnimationFrame);
       }
-      return took.sort((a, b) => a - b)[45];
     }"""
-    page = open_labs(YieldLab())
-    assert min(page.evaluate(changed) for _ in range(3)) < 16  # the best of three: other work may hold the machine
+    page = open_labs(YieldLab(map="draft"))
+    watch = page.context.new_cdp_session(page)
+    watch.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spent():
+        return next(each["value"] for each in watch.send("Performance.getMetrics")["metrics"] if each["name"] == "ScriptDuration")
+
+    page.evaluate(moved)
+    before = spent()
+    page.evaluate(moved)
+    assert 0 < (spent() - before) / 60 < 0.016
 
 
 def test_without_javascript_the_scenarios_are_a_picture_and_a_table(open_labs):  # noqa: F811

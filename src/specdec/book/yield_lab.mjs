@@ -270,12 +270,13 @@ function panel() {
     count: node("div"), time: node("div"), legend: node("figcaption"), head: node("thead"), body: node("tbody"),
     map: node("div", { class: "yield-map", tabindex: 0, role: "application" }),
   };
+  made.details = node("details", {}, node("summary", {}, "The map as a table"), table("Speed in times the target alone", made.head, made.body));
   made.results = node("div", {}, made.total, made.warnings,
     figure(made.time, "The shorter bar wins. Above, one round with its parts; below, the target alone for as many tokens, a box a step. Times are assumed."),
     figure(made.count, "The law of the output count. Filled bars: the round ends with a correction. Hatched: all proposals accepted, it ends with the bonus."),
     table("This setting: derived from assumed times and iid acceptance", made.answers),
     node("figure", {}, made.map, made.legend),
-    node("details", {}, node("summary", {}, "The map as a table"), table("Speed in times the target alone", made.head, made.body)),
+    made.details,
     node("details", {}, node("summary", {}, "The law of the count, exactly"), table("Tokens in a round", head("K", "P(K)", "P(at least K)"), made.law)));
   return made;
 }
@@ -301,17 +302,25 @@ function make(data, change) {
       shown.map.innerHTML = sketch.svg;
       shown.map.setAttribute("aria-label", `Map. Left and right change α, up and down ${kind === "gamma" ? "γ" : "the draft's cost"}`);
       shown.legend.textContent = LEGENDS[kind];
-      shown.head.replaceChildren(...head(kind === "gamma" ? "γ" : `draft step, ${UNITS[unit]}`, ...TENTHS.map((alpha) => `α ${told(alpha)}`), "pays from α").children);
-      refill(shown.body, map.rows.map(({ name, gammas }, j) => [
-        name, ...map.cells[j].map((cell, i) => cell_words(cell, kind, kind === "gamma" && map.best[i] === cell.gamma)),
-        !gammas[0] ? "" : map.even[j] === null ? "never" : near(map.even[j]).toFixed(4),
-      ]).reverse());
       drawn = key;
+      fill_table();
     }
     const row = kind === "gamma" ? c.gamma - own : place(over(c.costs.draft, c.costs.baseline), DRAFTS);
     const frame = shown.map.querySelector(".yield-now");
     sketch.at(near(c.alpha) * 10, row).forEach((at, i) => frame.setAttribute("xy"[i], at.toFixed(1)));
   }
+
+  // The map as a table, once somebody opens it.
+  function fill_table() {
+    if (!shown.details.open) return;
+    const kind = now.map === "draft" ? "draft" : "gamma", corner = kind === "gamma" ? "γ" : `draft step, ${UNITS[unit_of(now)]}`;
+    shown.head.replaceChildren(...head(corner, ...TENTHS.map((alpha) => `α ${told(alpha)}`), "pays from α").children);
+    refill(shown.body, map.rows.map(({ name, gammas }, j) => [
+      name, ...map.cells[j].map((cell, i) => cell_words(cell, kind, kind === "gamma" && map.best[i] === cell.gamma)),
+      !gammas[0] ? "" : map.even[j] === null ? "never" : near(map.even[j]).toFixed(4),
+    ]).reverse());
+  }
+  shown.details.addEventListener("toggle", fill_table);
 
   // To a column and a row of the map, within it.
   function go(i, j) {
