@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from specdec.accounting import (
     best_gamma,
+    break_even_alpha,
     break_even_verify,
     count_law,
     count_variance,
@@ -198,3 +199,27 @@ def test_a_round_of_no_duration_has_no_throughput():
 def test_speedup_names_the_gamma_that_it_refuses(gamma):
     with pytest.raises(ValueError, match="gamma is"):
         speedup(0.5, gamma, 0.1)
+
+
+@given(st.integers(1, 5), times, times, times, times)
+def test_break_even_alpha_is_the_least_that_is_enough(gamma, draft, verify, baseline, overhead):
+    rest = {"draft": draft, "verify": verify, "overhead": overhead}
+    even = break_even_alpha(gamma, baseline=baseline, **rest)
+    if even is None:
+        assert throughput(1, gamma, **rest) < 1 / baseline
+    else:
+        assert throughput(even, gamma, **rest) >= 1 / baseline
+        assert even == 0 or throughput(even - F(1, 2**50), gamma, **rest) < 1 / baseline
+
+
+def test_break_even_alpha_by_hand():
+    lesson = {"draft": 2 * MS, "overhead": MS, "baseline": 6 * MS}
+    root = break_even_alpha(2, verify=6 * MS, **lesson)  # 1 + α + α² = 3/2
+    assert 0 <= float(root) - (3**0.5 - 1) / 2 < 2e-15
+    assert break_even_alpha(1, draft=MS, verify=6 * MS, baseline=6 * MS, overhead=2 * MS) == F(1, 2)
+    assert break_even_alpha(2, verify=15 * MS, **lesson) == 1  # three tokens in 18 ms, and no fewer
+    assert break_even_alpha(2, verify=F(151, 10) * MS, **lesson) is None
+    assert break_even_alpha(2, verify=3 * MS, **lesson) == 0
+    assert break_even_alpha(2, draft=2.0, verify=3.0, baseline=6.0, overhead=1.0) == 0
+    with pytest.raises(ValueError, match="verify is -1"):
+        break_even_alpha(2, verify=-1, **lesson)

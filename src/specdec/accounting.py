@@ -6,6 +6,7 @@ where a function says so. Times are seconds.
 """
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,30 @@ def break_even_verify(
     _check_seconds(draft=draft, baseline=baseline, overhead=overhead)
     count = expected_count(alpha, gamma)
     return count * baseline - draft - overhead
+
+
+def break_even_alpha(
+    gamma: int, *, draft: Any, verify: Any, baseline: Any, overhead: Any = 0
+) -> Fraction | None:
+    """The least acceptance at which a round is as fast as the baseline, to
+    2**-50 and never too small; None if not even 1 is enough.
+
+    E[K] grows with alpha, so it is found by halving.
+    """
+    _check_seconds(draft=draft, verify=verify, baseline=baseline, overhead=overhead)
+
+    seconds = draft + verify + overhead
+
+    def enough(alpha: Fraction) -> bool:
+        return expected_count(alpha, gamma) * baseline >= seconds
+
+    low, high = Fraction(0), Fraction(1)
+    if enough(low) or not enough(high):
+        return low if enough(low) else None
+    while high - low > Fraction(1, 2**50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def speedup(alpha: Any, gamma: int, c: Any, v: Any = 1) -> Any:

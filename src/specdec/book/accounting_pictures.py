@@ -90,3 +90,23 @@ def best_gamma_map(alphas: Sequence[Any], costs: Sequence[Any], largest: int, ca
     ax.set_yticks(range(len(costs)), [f"{float(cost):g}" for cost in costs])
     names = ", ".join(f"{float(alpha):g}" for alpha in alphas)
     return figure(fig, alt=f"Best gamma for alpha {names}, one row a draft cost. {'; '.join(told)}.", caption=caption)
+
+
+def round_and_alone(parts: Mapping[str, Any], count: Any, step: Any, unit: str, caption: str) -> Drawing:
+    """A round's time by part (draft, verify, overhead), above the time in which the target alone makes ``count`` tokens."""
+    fig, ax = new(5.8, 2.3)
+    start, told = 0.0, []
+    for (name, time), hatch, colour in zip(parts.items(), ("...", "", "///"), COLOURS, strict=False):
+        look = {"facecolor": colour, "alpha": 0.6} if not hatch else {"facecolor": "none", "edgecolor": colour, "hatch": hatch}
+        ax.barh(1, float(time), 0.5, left=start, label=f"{name} {float(time):g}", **look)
+        start += float(time)
+        told.append(f"{name} {float(time):g}")
+    alone, whole = float(count * step), int(count)
+    widths = [float(step)] * whole + [alone - whole * float(step)]
+    begins = [k * float(step) for k in range(len(widths))]
+    ax.barh([0] * len(widths), widths, 0.5, left=begins, facecolor="none", edgecolor="black")
+    ax.set_yticks([1, 0], ["a round", f"target alone,\n{float(count):g} tokens"])
+    ax.set(xlabel=f"{unit} (assumed)", xlim=(0, 1.05 * max(start, alone)), ylim=(-0.5, 1.5))
+    fig.legend(loc="outside upper center", ncols=3)
+    alt = f"A round takes {start:g} {unit}: {', '.join(told)}. The target alone takes {alone:g} for {float(count):g} tokens."
+    return figure(fig, alt=alt, caption=caption)
