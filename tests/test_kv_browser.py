@@ -16,10 +16,10 @@ from bs4 import BeautifulSoup
 from playwright import sync_api
 
 import specdec.book
-from specdec.book import kv_lab, site
+from lab_pages import browser, javascript, open_labs, settled  # noqa: F401  (fixtures)
+from specdec.book import kv_lab
 from specdec.kv import catalogue, config, engines, plan, shape
 from specdec.kv.dtypes import DTYPES
-from test_site import browser  # noqa: F401  (the fixture)
 
 FOLDER = Path(specdec.book.__file__).parent
 RULES = (FOLDER / "kv_rules.mjs").read_text("utf-8")
@@ -70,26 +70,6 @@ function outcome(given) {
 }
 """
 PYTHON = {"ideal": engines.Ideal, "vllm": engines.VLLM, "llama.cpp": engines.LlamaCpp}
-
-
-@pytest.fixture
-def javascript(browser):  # noqa: F811
-    """Open an empty page with the rules, or with changed ones; return it."""
-    pages = []
-
-    def javascript(rules=RULES, more=RUN):
-        page = browser.new_page()
-        pages.append(page)
-        page.set_default_timeout(60_000)
-        page.complaints = []
-        page.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.add_script_tag(content=f"{rules}\n{more}", type="module")
-        assert page.complaints == []
-        return page
-
-    yield javascript
-    for page in pages:
-        page.close()
 
 
 # ---- random settings -------------------------------------------------------------------------------------------------------
@@ -237,7 +217,7 @@ def plain(value):
 def asked(page, settings):
     """What JavaScript says of the settings, in one call."""
     sent = [{**given, **{key: given[key] and asdict(given[key]) for key in ("target", "draft")}} for given in settings]
-    return json.loads(page.evaluate("given => run(given)", [kv_lab.data(), json.dumps(sent)]))
+    return json.loads(page.evaluate("given => run(given)", [kv_lab.KVLab.facts(), json.dumps(sent)]))
 
 
 @pytest.fixture(scope="module")
@@ -248,9 +228,9 @@ def cases():
     return settings, [plain(outcome(given)) for given in settings]
 
 
-def test_the_browser_equals_python_to_the_byte(javascript, cases):
+def test_the_browser_equals_python_to_the_byte(javascript, cases):  # noqa: F811
     settings, expected = cases
-    for given, python, browser in zip(settings, expected, asked(javascript(), settings), strict=True):  # noqa: F402
+    for given, python, browser in zip(settings, expected, asked(javascript(RULES + RUN), settings), strict=True):  # noqa: F402
         assert browser == python, given
     solved = [(given, case) for given, case in zip(settings, expected, strict=True) if "error" not in case]
     assert len(solved) >= 600
@@ -279,7 +259,7 @@ def facts(given, case):
     yield from [f"llama.cpp and windows: {kept}"] * (llama and True in windows and any(kept))
 
 
-def test_refusals_are_the_same(javascript):
+def test_refusals_are_the_same(javascript):  # noqa: F811
     """Each number of a plan, below what it may be."""
     rng = random.Random(1)
     sound = {
@@ -295,7 +275,7 @@ def test_refusals_are_the_same(javascript):
     wrong += [{**sound, "engine": name, "options": {key: 0}} for name, keys in options.items() for key in keys]
     expected = [plain(outcome(given)) for given in wrong]
     assert all("error" in each for each in expected)
-    assert asked(javascript(), wrong) == expected
+    assert asked(javascript(RULES + RUN), wrong) == expected
 
 
 @pytest.mark.parametrize(
@@ -322,11 +302,11 @@ def test_refusals_are_the_same(javascript):
         ("groups * lookahead : 0n", "groups * 0n : 0n"),
     ],
 )
-def test_a_wrong_rule_is_caught(javascript, cases, right, wrong):
+def test_a_wrong_rule_is_caught(javascript, cases, right, wrong):  # noqa: F811
     assert right in RULES
     settings = [{**given, "solve": False} for given in cases[0]]  # a wrong rule could search without end
     expected = [{**case, "solved": None} if "error" not in case else case for case in cases[1]]
-    module, some = javascript(RULES.replace(right, wrong)), 100  # most are caught early
+    module, some = javascript(RULES.replace(right, wrong) + RUN), 100  # most are caught early
     assert any(
         asked(module, settings[i : i + some]) != expected[i : i + some] for i in range(0, len(settings), some)
     )
@@ -408,11 +388,11 @@ def read(text):
     return {**plain(asdict(found)), "groups": groups, "order": list(found.order)}
 
 
-def test_the_browser_reads_configs_as_python_does(javascript):
+def test_the_browser_reads_configs_as_python_does(javascript):  # noqa: F811
     rng = random.Random(5)
     texts = [json.dumps(catalogue.entry(name)["config"]) for name in catalogue.names()] + ODD
     texts += [json.dumps(rare) for rare in RARE] + [broken(rng) for _ in range(1000)]
-    given = json.loads(javascript().evaluate("given => imported(given)", [kv_lab.data(), texts]))
+    given = json.loads(javascript(RULES + RUN).evaluate("given => imported(given)", [kv_lab.KVLab.facts(), texts]))
     for text, browser in zip(texts, given, strict=True):  # noqa: F402
         python = read(text)
         if python.get("error", "").startswith("this is not JSON"):
@@ -423,55 +403,27 @@ def test_the_browser_reads_configs_as_python_does(javascript):
 
 # ---- the page --------------------------------------------------------------------------------------------------------------
 
-HEAD = '<!doctype html><html lang="en"><head><meta name="viewport" content="width=device-width"><title>KV</title></head><body>'
 LAB = {"model": "Qwen3-32B", "tp": 2, "draft": "Qwen3-0.6B", "gamma": 5}
 
 
 @pytest.fixture
-def visit(browser, tmp_path):  # noqa: F811
-    """Open a page that holds the calculator and nothing else, as the site mounts it; `begin` is the end of its address."""
-    pages = []
+def visit(open_labs):  # noqa: F811
+    """Open a page that holds the calculator and nothing else; `begin` is the end of its address."""
 
     def visit(begin="", width=1280, script=True, **preset):
-        shown = kv_lab.KVLab(**{**LAB, **preset})._repr_mimebundle_()
-        context = {"body": (shown[0] if isinstance(shown, tuple) else shown)["text/html"], "script_files": []}
-        site.mount_calculator(None, "page", "", context, None)
-        path = tmp_path / "page.html"
-        path.write_text(HEAD + context["body"] + "</body></html>", "utf-8")
-        page = browser.new_page(viewport={"width": width, "height": 900}, java_script_enabled=script)
-        pages.append(page)
-        page.complaints = []
-        page.on("console", lambda message: message.type == "error" and page.complaints.append(message.text))
-        page.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.goto(path.as_uri() + begin)
-        if script:
-            page.wait_for_function("document.querySelector('.kv-results')")
-        return page
+        return open_labs(kv_lab.KVLab(**{**LAB, **preset}), begin=begin, width=width, script=script)
 
-    yield visit
-    for page in pages:
-        assert page.complaints == []
-        page.close()
+    return visit
 
 
 def answers(page):
     """The first table: what is asked, and the answer."""
-    rows = page.locator(".kv-table").first.locator("tr").all()
+    rows = page.locator(".lab-table").first.locator("tr").all()
     return {row.locator("th").inner_text(): row.locator("td").inner_text() for row in rows}
 
 
-def settled(page):
-    """Wait until the address holds the setting, and return it."""
-    page.wait_for_function("location.hash.startsWith('#kv:')", timeout=5000)
-    before, now = None, page.evaluate("location.hash")
-    while now != before:  # it follows a change after a moment
-        page.wait_for_timeout(600)
-        before, now = now, page.evaluate("location.hash")
-    return now
-
-
 def test_the_page_shows_what_python_computes(visit):
-    page, (whole, budget) = visit(), kv_lab.solved(kv_lab.filled(LAB))
+    page, (whole, budget) = visit(), kv_lab.solved(kv_lab.KVLab.filled(LAB))
     told = answers(page)
     storage = whole.storage(8192, 32)
     assert told["Total for 32 sequences"] == f"{storage.bytes:,} B = {plan.size(storage.bytes)}"
@@ -480,7 +432,7 @@ def test_the_page_shows_what_python_computes(visit):
     assert told["Fixed bytes per sequence"] == "0 B"
     assert told["Sequences that fit at this length"] == f"{whole.sequences(8192, budget):,}"
     assert told["Longest length for so many sequences"] == f"{whole.length(32, budget):,}"
-    lines = page.locator(".kv-table").nth(1).locator("tbody tr").all_inner_texts()
+    lines = page.locator(".lab-table").nth(1).locator("tbody tr").all_inner_texts()
     assert [line.split("\t")[:3] for line in lines[:-1]] == [[x.label, x.formula, f"{x.bytes:,}"] for x in storage.lines]
 
 
@@ -506,16 +458,16 @@ def test_every_control_changes_the_page_and_the_address_restores_it(visit, prese
         enter(field, value)
         after = page.locator(".kv-results").inner_html()
         assert after != before, key
-        assert page.locator(".kv-error").inner_text() == ""
+        assert page.locator(".lab-error").inner_text() == ""
         enter(field, kept)
         assert page.locator(".kv-results").inner_html() == before, key
     for key, value in changes.items():
         enter(page.locator(f"[id$='-{key}']"), value)
-    shared = settled(page)
+    shared = settled(page, "kv")
     assert answers(visit(shared, **preset)) == answers(page)
     other = visit()
     other.evaluate("address => { location.hash = address; }", shared)
-    sync_api.expect(other.locator(".kv-total")).to_have_text(page.locator(".kv-total").inner_text())
+    sync_api.expect(other.locator(".lab-total")).to_have_text(page.locator(".lab-total").inner_text())
     assert answers(other) == answers(page)
 
 
@@ -536,14 +488,14 @@ def test_reset_restores_what_the_page_began_with(visit):
     reset.focus()
     page.keyboard.press("Enter")
     assert answers(page) == answers(visit())
-    assert "length=8192&sequences=32" in settled(page)
+    assert "length=8192&sequences=32" in settled(page, "kv")
 
 
 def test_the_link_is_copied_by_keyboard_and_said(visit):
     page = visit()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     enter(page.locator("[id$='-sequences']"), "5")
-    said = page.locator(".kv-buttons").get_by_role("status")
+    said = page.locator(".lab-buttons").get_by_role("status")
     assert said.inner_text() == ""
     page.get_by_role("button", name="Copy link").focus()
     page.keyboard.press("Space")
@@ -597,7 +549,7 @@ def test_what_cannot_be_computed_is_said_in_the_place_of_all_numbers(visit, key,
     enter(page.locator(f"[id$='-{key}']"), value)
     assert complaint in page.get_by_role("alert").inner_text()
     assert not page.locator(".kv-results").is_visible()
-    enter(page.locator(f"[id$='-{key}']"), kv_lab.filled(LAB)[key])
+    enter(page.locator(f"[id$='-{key}']"), kv_lab.KVLab.filled(LAB)[key])
     assert page.get_by_role("alert").inner_text() == ""
     assert page.locator(".kv-results").is_visible()
 
@@ -643,7 +595,7 @@ def test_the_bar_adds_up_to_the_memory(visit):
 
 
 def test_without_javascript_the_same_setting_is_a_table(visit):
-    page, (whole, _) = visit(script=False), kv_lab.solved(kv_lab.filled(LAB))
+    page, (whole, _) = visit(script=False), kv_lab.solved(kv_lab.KVLab.filled(LAB))
     text = page.locator(".result-table").inner_text()
     assert plan.size(whole.storage(8192, 32).bytes) in text
     assert f"{whole.target.bytes_per_token(2):,} B" in text
@@ -685,28 +637,22 @@ def test_as_a_widget_it_follows_the_kernel_and_the_kernel_follows_it(visit):
           };
           globalThis.leave = lab.render({ model, el });
         }""",
-        [kv_lab.KVLab._esm, kv_lab.data(), kv_lab.filled({"model": "Qwen3-8B"})],
+        [kv_lab.KVLab._esm, kv_lab.KVLab.facts(), kv_lab.KVLab.filled({"model": "Qwen3-8B"})],
     )
     widget = page.locator("section.kv-lab")
     enter(widget.locator("[id$='-sequences']"), "7")
     page.wait_for_function("kernel.saved > 0")
     assert page.evaluate("[kernel.saved, kernel.state.setting.sequences]") == [1, "7"]
     page.evaluate("assign({ length: '1024' })")
-    assert "7 sequences of 1,024 tokens" in widget.locator(".kv-total").inner_text()
+    assert "7 sequences of 1,024 tokens" in widget.locator(".lab-total").inner_text()
     assert widget.locator("[id$='-length']").input_value() == "1024"
     page.wait_for_timeout(400)
     assert page.evaluate("kernel.saved") == 1
     assert widget.get_by_role("button", name="Copy link").count() == 0, "a notebook's address holds no setting"
     widget.get_by_role("button", name="Reset").click()
-    assert "32 sequences of 8,192 tokens" in widget.locator(".kv-total").inner_text()
+    assert "32 sequences of 8,192 tokens" in widget.locator(".lab-total").inner_text()
     assert page.evaluate("location.hash") == "", "the address of a notebook is not the calculator's"
     page.evaluate("leave()")
-
-
-def test_a_page_without_the_calculator_stays_as_it_is():
-    context = {"body": "<p>None.</p>"}
-    site.mount_calculator(None, "page", "", context, None)
-    assert context == {"body": "<p>None.</p>"}
 
 
 def test_the_object_prints_a_line_and_refuses_unknown_keys():
@@ -721,4 +667,3 @@ def test_the_object_prints_a_line_and_refuses_unknown_keys():
     own = {"num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 64}
     assert json.loads(kv_lab.KVLab(config=own).setting["config"]) == own
     assert BeautifulSoup(kv_lab.KVLab().static()._repr_html_(), "html.parser").caption.text.startswith("Llama-3.1-8B on vLLM")
-    assert "import {" not in kv_lab.module()

@@ -1,6 +1,5 @@
-// The KV calculator's interface. One module for both places: in Jupyter anywidget calls the default export's `render`; on the
-// static page book/site.py puts the module into the page and calls `start`, and the page's address takes the kernel's place.
-// A setting is an object of strings, as fields and addresses hold it; kv_lab.py has the same keys and defaults.
+// The KV calculator's interface on the shared page of labs. kv_lab.py has the same keys and defaults.
+import { entered, escaped, figure, head, mounted, node, picture, refill, table, text } from "./lab_page.mjs";
 import {
   DTYPES, ENGINES, GIB, Ideal, Plan, Speculation, ValueError, available, bytes_per_token, decimals, engine, fixed_bytes,
   json, learn, parse, read, shown, size, with_dtypes,
@@ -12,13 +11,6 @@ const OPTIONS = {
   vllm: ["block", "hybrid", "batched_tokens", "state_blocks"],
   "llama.cpp": ["ubatch", "unified", "swa_full"],
 };
-
-function entered(name, text, low = 0n) {
-  const plain = text.trim().replace(/[ _,](?=\d{3}(\D|$))/g, "");
-  if (!/^\d+$/.test(plain)) throw new ValueError(`${name} is ${text.trim() || "empty"}: give a whole number of at least ${low}`);
-  if (BigInt(plain) < low) throw new ValueError(`${name} is ${plain}: it must be at least ${low}`);
-  return BigInt(plain);
-}
 
 // Decimal text times a unit, rounded down to a whole number of bytes.
 function scaled(name, text, unit = GIB) {
@@ -114,10 +106,6 @@ function draft_of(setting, catalogue, { k, v }) {
 
 // ---- pictures --------------------------------------------------------------------------------------------------------------
 
-const escaped = (text) => String(text).replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
-const text = (x, y, words, more = "") => `<text x="${x}" y="${y}" ${more}>${escaped(words)}</text>`;
-const picture = (width, height, label, inside) =>
-  `<svg role="img" aria-label="${escaped(label)}" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}">${inside}</svg>`;
 const tokens = (number) => (number >= 2 ** 20 ? `${number / 2 ** 20}M` : number >= 1024 ? `${number / 1024}k` : `${number}`);
 
 // A size in four letters or so, in binary units.
@@ -147,16 +135,16 @@ export function stacked(c) {
 function bar(c, width) {
   const parts = stacked(c);
   const over = c.storage.bytes > c.budget;
-  const whole = Number(parts.reduce((sum, [, bytes]) => sum + bytes, 0n));
-  const wide = (bytes) => (Number(bytes) / whole) * (width - 2);
+  const sum = Number(parts.reduce((sum, [, bytes]) => sum + bytes, 0n));
+  const wide = (bytes) => (Number(bytes) / sum) * (width - 2);
   let inside = "", x = 1;
   parts.forEach(([name, bytes], i) => {
     const letter = "ABCDEFGHI"[i], own = wide(bytes), kind = PARTS.indexOf(name);
     inside += `<rect class="kv-part kv-part-${kind}" x="${x.toFixed(1)}" y="20" width="${Math.max(own, 0.5).toFixed(1)}" height="34"/>`;
-    if (own > 14) inside += text((x + own / 2).toFixed(1), 42, letter, 'text-anchor="middle" class="kv-strong"');
+    if (own > 14) inside += text((x + own / 2).toFixed(1), 42, letter, 'text-anchor="middle" class="lab-strong"');
     x += own;
     const y = 84 + 22 * i;
-    inside += `<rect class="kv-part kv-part-${kind}" x="1" y="${y - 13}" width="18" height="17"/>${text(10, y, letter, 'text-anchor="middle" class="kv-strong"')}`;
+    inside += `<rect class="kv-part kv-part-${kind}" x="1" y="${y - 13}" width="18" height="17"/>${text(10, y, letter, 'text-anchor="middle" class="lab-strong"')}`;
     inside += text(28, y, name) + text(Math.min(width - 2, 420), y, size(bytes), 'text-anchor="end"');
   });
   const limit = wide(c.memory - c.reserve) + 1;
@@ -202,7 +190,7 @@ function heat(c, width, drawn) {
     }
     const y = bottom - fitting * high;
     frontier += `${frontier ? "L" : "M"}${x.toFixed(1)} ${y}H${(x + wide).toFixed(1)}`;
-    inside += text(middle, top - 5, most === Infinity ? "∞" : brief_count(most), 'text-anchor="middle" class="kv-strong"');
+    inside += text(middle, top - 5, most === Infinity ? "∞" : brief_count(most), 'text-anchor="middle" class="lab-strong"');
     spoken.push(`${most === Infinity ? "any number" : shown(most)} at ${shown(length)} tokens`);
   }
   for (let j = 0; j < ROWS; j++) inside += text(left - 5, bottom - j * high - 8, 2 ** (lowest + j), 'text-anchor="end"');
@@ -220,11 +208,10 @@ const brief_count = (number) => (number < 10000n ? String(number) : number < 10n
 const K_DTYPES = ["", ...Object.keys(DTYPES).filter((name) => name !== "fp8_128"), "fp8_ds_mla"];
 const V_DTYPES = K_DTYPES.filter((name) => name !== "fp8_ds_mla");
 const own = (name) => name || "model's own";
-// [group, [key, label, kind, choices or placeholder or the slider's end]]; `log` is a slider over powers of two with a field for exact numbers.
-const FIELDS = [
+const groups = (names) => [
   ["Model", [
-    ["model", "Model", "models"],
-    ["config", "or paste its config.json", "area"],
+    ["model", "Model", "select", names.map((name) => [name, name])],
+    ["config", "or paste its config.json", "area", "{ … }"],
     ["k", "Cache dtype of K", "select", K_DTYPES.map((name) => [name, own(name)])],
     ["v", "Cache dtype of V", "select", V_DTYPES.map((name) => [name, own(name)])],
   ]],
@@ -235,7 +222,7 @@ const FIELDS = [
   ]],
   ["Speculation", [
     ["gamma", "Proposals a round (γ)", "number"],
-    ["draft", "Draft model", "drafts"],
+    ["draft", "Draft model", "select", [["", "none (prompt lookup)"], ...names.map((name) => [name, name])]],
   ]],
   ["Engine", [
     ["engine", "Allocation rules of", "select", Object.keys(ENGINES).map((name) => [name, ENGINES[name]().name])],
@@ -257,84 +244,15 @@ const FIELDS = [
   ]],
 ];
 
-function node(tag, attributes = {}, ...inside) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) if (value !== null) made.setAttribute(name, value);
-  made.append(...inside);
-  return made;
-}
-
-let forms = 0; // so that ids stay apart
-
-// The fields and buttons; `changed(key, value)` hears of every change, `buttons` are [words, what a press does; it may return what
-// to say]. Returns the form, and a function that shows a setting.
-function controls(names, changed, buttons) {
-  const prefix = `kv-${++forms}-`, inputs = {}, holders = {}, sliders = {};
-  const form = node("form", { class: "kv-form" });
-  form.addEventListener("submit", (event) => event.preventDefault());
-  for (const [legend, fields] of FIELDS) {
-    const group = node("fieldset", {}, node("legend", {}, legend));
-    for (const [key, label, kind, more] of fields) {
-      const id = prefix + key;
-      const choices = { select: more, models: names.map((name) => [name, name]), drafts: [["", "none (prompt lookup)"], ...names.map((name) => [name, name])] }[kind];
-      let input;
-      if (choices) input = node("select", { id }, ...choices.map(([value, words]) => node("option", { value }, words)));
-      else if (kind === "area") input = node("textarea", { id, rows: 3, spellcheck: "false", placeholder: "{ … }" });
-      else if (kind === "check") input = node("input", { id, type: "checkbox" });
-      else input = node("input", { id, type: "text", inputmode: "decimal", autocomplete: "off", placeholder: kind === "number" ? more ?? null : null });
-      const holder = node("div", { class: `kv-field kv-${kind}` }, node("label", { for: id }, label), input);
-      input.addEventListener("input", () => changed(key, kind === "check" ? (input.checked ? "yes" : "") : input.value));
-      if (kind === "log") {
-        const slider = node("input", { type: "range", min: 0, max: more, step: 0.25, "aria-label": `${label}, slider` });
-        slider.addEventListener("input", () => changed(key, String(Math.round(2 ** Number(slider.value)))));
-        holder.append(slider);
-        sliders[key] = slider;
-      }
-      inputs[key] = input, holders[key] = holder;
-      group.append(holder);
-    }
-    form.append(group);
-  }
-  const said = node("output");
-  const pressed = buttons.map(([words, press]) => {
-    const button = node("button", { type: "button" }, words);
-    button.addEventListener("click", async () => {
-      said.textContent = ""; // so that the same words are said again
-      said.textContent = (await press()) ?? "";
-    });
-    return button;
-  });
-  form.append(node("p", { class: "kv-buttons" }, ...pressed, said));
-  function show(setting) {
-    said.textContent = "";
-    for (const [key, input] of Object.entries(inputs)) {
-      if (input.type === "checkbox") input.checked = setting[key] === "yes";
-      else if (input.value !== setting[key]) input.value = setting[key];
-    }
-    for (const [key, slider] of Object.entries(sliders)) {
-      const value = Number(setting[key]);
-      if (value >= 1) slider.value = Math.log2(value);
-      slider.setAttribute("aria-valuetext", setting[key]);
-    }
-    for (const [name, keys] of Object.entries(OPTIONS)) for (const key of keys) holders[key].hidden = setting.engine !== name;
-    inputs.model.disabled = setting.config.trim() !== "";
-    inputs.draft.disabled = /^\s*0*\s*$/.test(setting.gamma);
-  }
-  return { form, show, inputs };
+// What depends on a setting in the form.
+function follow(setting, { inputs, holders }) {
+  for (const [name, keys] of Object.entries(OPTIONS)) for (const key of keys) holders[key].hidden = setting.engine !== name;
+  inputs.model.disabled = setting.config.trim() !== "";
+  inputs.draft.disabled = /^\s*0*\s*$/.test(setting.gamma);
 }
 
 // ---- what is shown -------------------------------------------------------------------------------------------------------
 
-const row = (...cells) => node("tr", {}, ...cells.map((cell, i) => node(i ? "td" : "th", i ? {} : { scope: "row" }, cell)));
-
-// A table's rows of texts; cells that stay the same are left alone, which is most of them and spares the browser the most.
-function refill(body, rows) {
-  while (body.rows.length > rows.length) body.lastChild.remove();
-  rows.forEach((cells, i) => {
-    if (!body.rows[i]) body.append(row(...cells));
-    cells.forEach((text, j) => { if (body.rows[i].cells[j].textContent !== text) body.rows[i].cells[j].textContent = text; });
-  });
-}
 const number_of = (value) => (value === Infinity ? "no limit" : shown(value));
 
 function answers(c) {
@@ -370,40 +288,24 @@ const both = (bytes) => [shown(bytes), decimals(bytes, GIB), decimals(bytes, 10n
 
 function panel() {
   const parts = {
-    error: node("p", { class: "kv-error", role: "alert" }),
-    total: node("p", { class: "kv-total" }),
-    spoken: node("p", { class: "kv-spoken", role: "status" }),
+    total: node("p", { class: "lab-total" }),
     warnings: node("ul", { class: "kv-warnings", "aria-label": "Warnings" }),
     answers: node("tbody"),
     bar: node("div"),
     heat: node("div"),
     steps: node("tbody"),
   };
-  const table = (caption, ...inside) => node("div", { class: "kv-table", tabindex: 0, role: "region", "aria-label": caption },
-    node("table", {}, node("caption", {}, caption), ...inside));
-  const figure = (drawing, caption) => node("figure", {}, drawing, node("figcaption", {}, caption));
-  const heads = ["what", "how", "bytes", "GiB", "GB"].map((name) => node("th", { scope: "col" }, name));
   const results = node("div", { class: "kv-results" },
     parts.total, parts.warnings, table("On the fullest rank", parts.answers),
     figure(parts.bar, "The memory of one rank. Waste by rounding is what the engine allocates beyond the ideal."),
     figure(parts.heat, "What all sequences take together, in KiB to EiB. Above the thick line, hatched, it does not fit. The ring is this setting."),
-    table("The total, line by line", node("thead", {}, node("tr", {}, ...heads)), parts.steps));
-  return { ...parts, results, whole: node("div", { class: "kv-panel" }, parts.error, parts.spoken, results) };
+    table("The total, line by line", head("what", "how", "bytes", "GiB", "GB"), parts.steps));
+  return { ...parts, results };
 }
 
-// Draws a setting into a panel; an error takes the place of all numbers.
+// Draws a setting into a panel; returns what to say.
 function draw(parts, setting, catalogue, width) {
-  let c;
-  try {
-    c = computed(setting, catalogue);
-  } catch (error) {
-    const words = error instanceof ValueError ? error.message : `the calculator failed: ${error.message}`;
-    if (parts.error.textContent !== words) parts.error.textContent = words; // else it would be read out again
-    parts.results.hidden = true;
-    return "";
-  }
-  parts.error.textContent = "";
-  parts.results.hidden = false;
+  const c = computed(setting, catalogue);
   const fits = c.storage.bytes <= c.budget;
   const total = `${size(c.storage.bytes)} for ${shown(c.sequences)} sequences of ${shown(c.length)} tokens: ${fits ? "fits" : "does not fit"}`;
   parts.total.textContent = total;
@@ -421,139 +323,27 @@ function draw(parts, setting, catalogue, width) {
 }
 
 const STYLE = `
-.kv-lab { color: inherit; margin: 1rem 0; }
-.kv-lab [hidden] { display: none !important; }
-.kv-form { columns: 2 18rem; column-gap: 0.75rem; }
-.kv-form fieldset { border: 1px solid var(--pst-color-border, #8888); border-radius: 0.4rem; padding: 0.25rem 0.75rem 0.6rem;
-  margin: 0 0 0.75rem; min-width: 0; break-inside: avoid; }
-.kv-form legend { float: none; width: auto; font-size: 1em; font-weight: 600; margin: 0; padding: 0 0.3rem; }
-.kv-field { display: grid; grid-template-columns: minmax(0, 1fr) 8.5rem; gap: 0.15rem 0.6rem; align-items: center; margin: 0.3rem 0; }
-.kv-field label { margin: 0; }
-.kv-field :is(input, select, textarea) { box-sizing: border-box; width: 100%; font: inherit; color: inherit; background: transparent;
-  border: 1px solid var(--pst-color-text-muted, #888); border-radius: 0.25rem; padding: 0.15rem 0.4rem; }
-.kv-field option { color: CanvasText; background: Canvas; }
-.kv-field :disabled { opacity: 0.5; }
-.kv-models, .kv-drafts, .kv-area { grid-template-columns: minmax(0, 1fr); }
-.kv-area textarea { font-family: monospace; font-size: 0.85em; resize: vertical; }
-.kv-check input { width: 1.2rem; height: 1.2rem; }
-.kv-log input[type=range] { grid-column: 1 / -1; padding: 0; accent-color: #1b7bbf; }
-.kv-buttons { display: flex; flex-wrap: wrap; gap: 0.6rem; align-items: center; margin: 0; break-inside: avoid; }
-.kv-buttons button { font: inherit; color: inherit; background: transparent; border: 1px solid var(--pst-color-text-muted, #888);
-  border-radius: 0.25rem; padding: 0.2rem 0.8rem; cursor: pointer; }
-.kv-lab :is(input, select, textarea, button, .kv-table):focus-visible { outline: 3px solid var(--pst-color-link, #1b7bbf); outline-offset: 2px; }
-.kv-panel { margin-top: 1rem; contain: layout style; }
-.kv-total { font-size: 1.25em; font-weight: 600; margin: 0.5rem 0; }
-.kv-error:not(:empty) { border: 2px solid currentColor; border-left-width: 0.6rem; padding: 0.5rem 0.75rem; overflow-wrap: anywhere; }
-.kv-spoken { position: absolute; width: 1px; height: 1px; margin: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .kv-warnings:empty { display: none; }
-.kv-lab figure { margin: 1rem 0; }
-.kv-lab figcaption { color: inherit; font-size: 0.9em; font-weight: normal; text-align: left; }
-.kv-lab svg { display: block; max-width: 100%; height: auto; }
-.kv-lab svg text { fill: currentColor; font-size: 12px; font-family: inherit; }
-.kv-narrow svg text { font-size: 11px; }
-.kv-lab svg .kv-strong { font-weight: 600; }
+.lab-key-model, .lab-key-draft { grid-template-columns: minmax(0, 1fr); }
 .kv-cell { fill: #1b7bbf; stroke: currentColor; stroke-opacity: 0.15; }
-.kv-over { fill: url(#kv-hatch); stroke: currentColor; stroke-opacity: 0.15; }
+.kv-over { fill: var(--hatch); stroke: currentColor; stroke-opacity: 0.15; }
 .kv-frontier { fill: none; stroke: currentColor; stroke-width: 3; }
 .kv-now { fill: none; stroke: #d55e00; stroke-width: 3; }
 .kv-part { stroke: currentColor; stroke-width: 1; fill-opacity: 0.45; }
 .kv-part-0 { fill: #808080; } .kv-part-1 { fill: #b565a7; } .kv-part-2 { fill: #1b7bbf; } .kv-part-3 { fill: #009e73; }
-.kv-part-4 { fill: #d55e00; } .kv-part-5 { fill: #e6b800; } .kv-part-6 { fill: url(#kv-hatch); fill-opacity: 1; }
+.kv-part-4 { fill: #d55e00; } .kv-part-5 { fill: #e6b800; } .kv-part-6 { fill: var(--hatch); fill-opacity: 1; }
 .kv-part-7 { fill: none; } .kv-part-8 { fill: none; stroke-dasharray: 3 3; }
-.kv-table { overflow-x: auto; margin: 0.5rem 0 1rem; position: relative; }
-.kv-table table { width: auto; margin: 0; border-collapse: collapse; color: inherit; font-size: 0.9em; }
-.kv-table caption { caption-side: top; text-align: left; color: inherit; font-weight: 600; padding: 0 0 0.3rem; }
-.kv-table :is(th, td) { padding: 0.2rem 1rem 0.2rem 0; text-align: left; vertical-align: top; color: inherit; background: transparent; border: 0;
-  border-bottom: 1px solid var(--pst-color-border, #8888); font-variant-numeric: tabular-nums; }
-.kv-table tbody th { font-weight: normal; min-width: 7rem; }
-.kv-table td:nth-child(2) { min-width: 11rem; }
-.kv-table thead :is(th:nth-child(n+3)), .kv-table td:nth-child(n+3) { text-align: right; white-space: nowrap; }
+.kv-lab tbody th { min-width: 7rem; }
+.kv-lab td:nth-child(2) { min-width: 11rem; }
+.kv-lab :is(thead th, td):nth-child(n+3) { text-align: right; white-space: nowrap; }
 `;
-const HATCH = `<svg aria-hidden="true" width="0" height="0" style="position:absolute"><defs><pattern id="kv-hatch" width="6" height="6"
-  patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0V6" stroke="currentColor" stroke-opacity="0.45" stroke-width="1.5"/></pattern></defs></svg>`;
 
-// ---- where it runs ---------------------------------------------------------------------------------------------------------
-
-// Fills an element. `model` is anywidget's, or the address. It holds `setting`, and `data`: the catalogue's configs and the
-// rules' tables, as JSON text, since its numbers become BigInt. An address has a `preset`, which
-// it may have replaced, and is `listed` if it is the page's own: then `link` gives a setting's.
-function render({ model, el }) {
-  const { tables, models: catalogue } = json(model.get("data"));
+// `data` is JSON text, since its numbers become BigInt: the catalogue's configs, and the rules' tables.
+export const render = (given) => mounted(given, (data) => {
+  const { tables, models: catalogue } = json(data), parts = panel();
   learn(tables);
-  const parts = panel();
-  const preset = model.preset ?? model.get("setting");
-  let setting = { ...model.get("setting") }, told = 0, width = 0;
-  async function copy() {
-    try {
-      await navigator.clipboard.writeText(model.link(setting));
-      return "copied";
-    } catch {
-      return "not copied, as the browser does not allow it: the address of this page is the link";
-    }
-  }
-  const buttons = [["Reset", () => update({ ...preset }, true)], ...(model.listed ? [["Copy link", copy]] : [])];
-  const form = controls(Object.keys(catalogue), (key, value) => update({ ...setting, [key]: value }, true), buttons);
-  function update(next, save) {
-    setting = next;
-    form.show(setting);
-    const words = draw(parts, setting, catalogue, width);
-    clearTimeout(told); // read out and saved when the hand rests
-    told = setTimeout(() => {
-      parts.spoken.textContent = words;
-      if (save) model.set("setting", setting), model.save_changes();
-    }, 250);
-  }
-  const heard = () => {
-    if (JSON.stringify(model.get("setting")) !== JSON.stringify(setting)) update({ ...setting, ...model.get("setting") }, false);
+  return {
+    name: "kv", groups: groups(Object.keys(catalogue)), follow, results: parts.results, style: STYLE,
+    draw: (setting, width) => draw(parts, setting, catalogue, width),
   };
-  model.on("change:setting", heard);
-  const style = node("style", {}, STYLE), hatch = node("div");
-  hatch.innerHTML = HATCH;
-  el.classList.add("kv-lab");
-  el.replaceChildren(style, hatch, form.form, parts.whole);
-  const fit = () => {
-    const room = Math.round(Math.max(300, Math.min(720, el.clientWidth || 720)));
-    if (room === width) return;
-    width = room;
-    el.classList.toggle("kv-narrow", room < 480);
-    draw(parts, setting, catalogue, width);
-  };
-  form.show(setting);
-  fit();
-  const watch = new ResizeObserver(fit);
-  watch.observe(el);
-  return () => { watch.disconnect(), clearTimeout(told), model.off("change:setting", heard); };
-}
-
-// The page's address as a model: `#kv:length=8192&...` holds what is set, all of it, so that a link means the same later.
-class Address {
-  constructor(state, listed) {
-    Object.assign(this, { state, listed, preset: state.setting, hear: null });
-    this.read();
-    if (listed) addEventListener("hashchange", () => { this.read(); this.hear?.(); });
-  }
-  read() {
-    if (!this.listed || !location.hash.startsWith("#kv:")) return;
-    const given = Object.fromEntries(new URLSearchParams(location.hash.slice(4)));
-    const known = Object.keys(this.preset).filter((key) => Object.hasOwn(given, key));
-    this.state.setting = { ...this.preset, ...Object.fromEntries(known.map((key) => [key, given[key]])) };
-  }
-  get(key) { return this.state[key]; }
-  set(key, value) { this.state[key] = value; }
-  on(_, hear) { this.hear = hear; }
-  off() { this.hear = null; }
-  link(setting) { return `${location.href.split("#")[0]}#kv:${new URLSearchParams(setting)}`; }
-  save_changes() {
-    if (this.listed) history.replaceState(history.state, "", this.link(this.state.setting));
-  }
-}
-
-// On a static page: put a calculator into every form that Python left; the first one has the address.
-export function start(data) {
-  document.querySelectorAll("[data-kv-setting]").forEach((el, i) => {
-    const setting = JSON.parse(el.dataset.kvSetting);
-    render({ model: new Address({ setting, data }, i === 0), el });
-  });
-}
-
-export default { render };
+});

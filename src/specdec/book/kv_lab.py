@@ -1,71 +1,24 @@
-"""The KV calculator as an object: a widget in Jupyter, and on the static page a table that the same module replaces.
+"""The KV calculator. Its interface is ``kv_lab.mjs``, its rules ``kv_rules.mjs``.
 
-The interface is ``kv_lab.mjs``, the rules ``kv_rules.mjs``. This side holds the first setting, and the catalogue as data.
+This side holds the first setting, the catalogue as data, and the table that stands where no script runs.
 """
 
-import html
 import json
 import re
 from fractions import Fraction
 from functools import cache
-from importlib import resources
-from typing import Any
+from typing import Any, ClassVar
 
-import anywidget
-import traitlets
-
+from specdec.book.lab import Lab
 from specdec.book.tables import table
 from specdec.kv import catalogue, config, engines
 from specdec.kv.engines import ENGINES, VLLM, Engine, LlamaCpp
 from specdec.kv.plan import GIB, Plan, Speculation, available, size
 
-DEFAULTS: dict[str, str] = {
-    "model": "Llama-3.1-8B", "config": "", "k": "", "v": "", "length": "8192", "sequences": "32", "shared": "0",
-    "engine": "vllm", "block": "16", "batched_tokens": "", "state_blocks": "1", "hybrid": "yes", "ubatch": "512", "unified": "",
-    "swa_full": "", "memory": "80", "utilisation": "90", "weights": "", "activations": "2", "tp": "1", "pp": "1", "gamma": "0",
-    "draft": "",
-}  # fmt: skip
-"""A setting as the form and an address hold it. Memory, weights and activations are in GiB for one GPU, utilisation is in per
-cent; empty weights are assumed from the model's name, an empty dtype is the model's own; a box is ``yes`` or empty."""
-
-FLAGS = ("hybrid", "unified", "swa_full")
 TABLES = {
     config: ("NESTED", "NAMES", "KINDS", "LETTERS", "DEFAULTS", "ALL_SLIDE", "UNMODELLED", "PLAIN"),
     engines: ("LLAMA_CPP_WINDOWS", "LLAMA_CPP_FULL"),
 }
-
-
-@cache
-def module() -> str:
-    """The text of one ES module, interface and rules together: anywidget and a page without a server load no second file."""
-    rules, lab = (resources.files("specdec.book").joinpath(name).read_text("utf-8") for name in ("kv_rules.mjs", "kv_lab.mjs"))
-    return rules + re.sub(r"^import \{.*?\} from \"\./kv_rules\.mjs\";\n", "", lab, count=1, flags=re.S | re.M)
-
-
-@cache
-def data() -> str:
-    """What the module needs to know of models, as JSON text: the catalogue's configs, and tables of the rules."""
-    models = {name: catalogue.entry(name)["config"] for name in catalogue.names()}
-    tables = {name: getattr(where, name) for where, names in TABLES.items() for name in names}
-    return json.dumps({"tables": tables, "models": models}, ensure_ascii=False)
-
-
-def filled(given: dict[str, Any]) -> dict[str, str]:
-    """The defaults with what is given instead, all as text; ``ValueError`` names a key that there is not."""
-    unknown = given.keys() - DEFAULTS.keys()
-    if unknown:
-        raise ValueError(f"{', '.join(sorted(unknown))}: a setting has {', '.join(DEFAULTS)}")
-    setting = {**DEFAULTS, **{key: _text(value) for key, value in given.items()}}
-    for key in ("model", "draft"):
-        if setting[key]:
-            setting[key] = catalogue.entry(setting[key])["name"]  # a Hub id names a model too
-    return setting
-
-
-def _text(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return "yes" if value else ""
-    return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
 def parameters(name: str) -> int:
@@ -111,33 +64,42 @@ def _bytes(gib: str) -> int:
     return int(Fraction(gib or 0) * GIB)
 
 
-class KVLab(anywidget.AnyWidget):
-    """The calculator. Keyword arguments preset its fields, the keys of ``DEFAULTS``: ``KVLab(model="Qwen3-8B", length=8192)``.
+class KVLab(Lab):
+    """The calculator: ``KVLab(model="Qwen3-8B", length=8192)``."""
 
-    In Jupyter ``setting`` follows the form. On the static page the address does.
-    """
+    name = "kv"
+    modules = ("kv_rules.mjs", "kv_lab.mjs")
+    defaults: ClassVar = {
+        "model": "Llama-3.1-8B", "config": "", "k": "", "v": "", "length": "8192", "sequences": "32", "shared": "0",
+        "engine": "vllm", "block": "16", "batched_tokens": "", "state_blocks": "1", "hybrid": "yes", "ubatch": "512",
+        "unified": "", "swa_full": "", "memory": "80", "utilisation": "90", "weights": "", "activations": "2", "tp": "1",
+        "pp": "1", "gamma": "0", "draft": "",
+    }  # fmt: skip
+    """Memory, weights and activations are in GiB for one GPU, utilisation is in per cent; empty weights are assumed from the
+    model's name, an empty dtype is the model's own."""
 
-    _esm = module()
-    data = traitlets.Unicode().tag(sync=True)
-    setting = traitlets.Dict(value_trait=traitlets.Unicode()).tag(sync=True)
+    @classmethod
+    @cache
+    def facts(cls) -> str:
+        """The catalogue's configs, and tables of the rules."""
+        models = {name: catalogue.entry(name)["config"] for name in catalogue.names()}
+        tables = {name: getattr(where, name) for where, names in TABLES.items() for name in names}
+        return json.dumps({"tables": tables, "models": models}, ensure_ascii=False)
 
-    def __init__(self, **preset: Any) -> None:
-        setting = filled(preset)
-        solved(setting)  # a setting that can't be computed is refused here, and not when it is shown
-        super().__init__(data=data(), setting=setting)
+    @classmethod
+    def filled(cls, given: dict[str, Any]) -> dict[str, str]:
+        """The defaults with what is given instead; a setting that can't be computed is refused here, and not when it is shown."""
+        setting = super().filled(given)
+        for key in ("model", "draft"):
+            if setting[key]:
+                setting[key] = catalogue.entry(setting[key])["name"]  # a Hub id names a model too
+        solved(setting)
+        return setting
 
     def __repr__(self) -> str:
         setting = self.setting
         model = "a config" if setting["config"] else setting["model"]
         return f"KVLab: {model}, {setting['sequences']} sequences of {setting['length']} tokens, {setting['engine']}"
-
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**options)
-        shown, *rest = bundle if isinstance(bundle, tuple) else (bundle or {},)
-        held = html.escape(json.dumps(self.setting), quote=True)
-        form = f'<div class="kv-lab" data-kv-setting="{held}">{self.static()._repr_html_()}</div>'
-        shown = {**shown, "text/plain": repr(self), "text/html": form}
-        return (shown, *rest) if rest else shown
 
     def static(self) -> Any:
         """What stands on a page without JavaScript: this setting, line by line."""

@@ -2,7 +2,9 @@
 // under the same names, so that each can be read beside its Python. Whole numbers are BigInt. No page is touched here.
 // Differences: no arrays; a formula is built when it is read, since most never are; layouts are kept between calls.
 
-export class ValueError extends Error {}
+export class ValueError extends Error {
+  name = "ValueError"; // as lab_page.mjs knows it
+}
 
 // Python's tables come as data, set by ``learn``: kv_lab.py names them.
 let T = {};

@@ -1,5 +1,7 @@
 """The book's Sphinx extension: evidence badges, quizzes, and a site that asks nothing of other servers."""
 
+import re
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,9 @@ EVIDENCE = {
     "measured": "by this build, on the machine that built it",
     "cited": "from the source named here",
 }
+
+LABS = {"kv": ("kv_lab", "KVLab")}
+"""A lab's name, the module in `specdec.book` that has it, and its class."""
 
 
 class EvidenceRole(SphinxRole):
@@ -131,16 +136,14 @@ def drop_widget_state(app: Sphinx, page: str, template: str, context: dict[str, 
     ]
 
 
-def mount_calculator(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Put the KV calculator's module into a page that shows it. Inside the page, it works from a file too, without a server."""
-    if "data-kv-setting=" not in context.get("body", ""):
+def mount_labs(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Put the modules of a page's labs into it, each once."""
+    names = dict.fromkeys(re.findall(r'<div class="book-lab [^"]*" data-lab="([^"]+)"', context.get("body", "")))
+    if not names:
         return
-    from specdec.book import kv_lab  # here, since it loads ipywidgets
+    from specdec.book.lab import scripts  # here, since it loads ipywidgets
 
-    known = kv_lab.data().replace("</", "<\\/")
-    begin = "start(document.getElementById('kv-data').textContent);"
-    context["body"] += f'<script type="application/json" id="kv-data">{known}</script>'
-    context["body"] += f'<script type="module">{kv_lab.module()}\n{begin}</script>'
+    context["body"] += scripts(getattr(import_module(f"specdec.book.{LABS[name][0]}"), LABS[name][1]) for name in names)
 
 
 def serve_mathjax(app: Sphinx, error: Exception | None) -> None:
@@ -161,7 +164,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_node(element, html=(_visit, _depart), latex=(_pass, _pass), text=(_pass, _pass), man=(_pass, _pass))
     app.add_directive("quiz", QuizDirective)
     app.connect("doctree-resolved", drop_repeated_ids)
-    for change in (drop_thebe, drop_widget_state, mount_calculator):
+    for change in (drop_thebe, drop_widget_state, mount_labs):
         app.connect("html-page-context", change, priority=900)
     app.connect("build-finished", serve_mathjax)
     app.config.mathjax_path = "mathjax/tex-chtml.js"  # type: ignore[attr-defined]

@@ -1,0 +1,56 @@
+"""What all in-page labs share: one page for several, the address, and how their modules are put together."""
+
+import re
+from importlib import import_module
+
+import pytest
+
+from lab_pages import browser, html, open_labs, settled  # noqa: F401  (fixtures)
+from specdec.book import lab, site
+
+LABS = {name: getattr(import_module(f"specdec.book.{module}"), cls) for name, (module, cls) in site.LABS.items()}
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_a_module_is_one_text_and_hides_no_name_that_it_takes(name):
+    """Put together, a name declared in one file would stand for the same name imported in another."""
+    cls = LABS[name]
+    assert cls.name == name
+    assert not re.search(r"^import |</script", cls._esm, re.M)
+    texts = [(lab.resources.files("specdec.book") / file).read_text("utf-8") for file in cls.modules]
+    declared = re.findall(r"^(?:export )?(?:async )?(?:const|let|function|class) (\w+)", "".join(texts), re.M)
+    imported = re.findall(r"\w+", "".join(re.findall(r"^import \{(.*?)\} from \"./lab_page.mjs\"", "".join(texts), re.S | re.M)))
+    assert len(declared) == len(set(declared))
+    assert imported and set(imported).isdisjoint(declared)
+
+
+def test_a_page_without_labs_stays_as_it_is():
+    context = {"body": "<p>None.</p>"}
+    site.mount_labs(None, "page", "", context, None)
+    assert context == {"body": "<p>None.</p>"}
+
+
+def test_an_unknown_key_is_named():
+    with pytest.raises(ValueError, match=r"lenght: a setting has model, config"):
+        LABS["kv"](lenght=1)
+
+
+@pytest.mark.parametrize("labs", [[LABS["kv"](), LABS["kv"](length=100)]])
+def test_several_labs_share_a_page_its_scripts_and_its_address(open_labs, labs):  # noqa: F811
+    assert html(*labs).count('<script type="module">') == 1
+    page = open_labs(*labs)
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(x => x.id)")
+    assert len(ids) == len(set(ids))
+    page.locator("[id$='-sequences']").nth(1).fill("5")
+    assert settled(page, "kv-2").startswith("#kv-2:")
+    page.locator("[id$='-sequences']").nth(0).fill("7")
+    address = settled(page, "kv")
+    assert address.startswith("#kv:") and ";kv-2:" in address
+    page = open_labs(*labs, begin=address)
+    assert [field.input_value() for field in page.locator("[id$='-sequences']").all()] == ["7", "5"]
+    second = ";".join(reversed(address[1:].split(";")))
+    page = open_labs(*labs, begin=f"#{second}")
+    assert page.locator(".book-lab").nth(1).evaluate("lab => lab.getBoundingClientRect().top") < 100, "a link shows its lab"
+    page.evaluate("location.hash = '#kv:length=64'")
+    assert page.locator("[id$='-length']").nth(0).input_value() == "64"
+    assert page.locator("[id$='-length']").nth(1).input_value() == "100"
