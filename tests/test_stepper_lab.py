@@ -8,6 +8,7 @@ import json
 import random
 import re
 from fractions import Fraction
+from functools import cache
 
 import pytest
 
@@ -59,11 +60,15 @@ def cells(decision):
     return ends
 
 
-def python_rounds(setting, decoder=None):
+def python_rounds(setting):
     """The same steps, by the decoder on one text of four rounds."""
-    models = MACHINES[setting["machine"]]()
-    decoder = decoder or Speculative(*map(Spy, models), int(setting["gamma"]))
-    script = Scripted(map(Fraction, setting["tape"].split(",")))
+    return _python_rounds(setting["machine"], int(setting["gamma"]), setting["tape"])
+
+
+@cache
+def _python_rounds(machine, gamma, tape):
+    decoder = Speculative(*map(Spy, MACHINES[machine]()), gamma)
+    script = Scripted(map(Fraction, tape.split(",")))
     state, told, position = decoder.start(), [], 0
     for number in range(1, ROUNDS + 1):
         chance = Lengths(script, decoder, state)
@@ -113,22 +118,23 @@ def differences(shown, told):
     for i, (one, other) in enumerate(zip(shown, told, strict=True)):
         one = {key: one.get(key) for key in other}
         if "cells" in other:
-            one["cells"] = [cell[:2] for cell in one["cells"]]
-            one["u"] = str(Fraction(one["u"]))
+            one["cells"] = [cell[:2] for cell in one["cells"] or []]
+            one["u"] = str(Fraction(one["u"] or 0))
         different += [f"{i} {key}: {one[key]} and {other[key]}" for key in other if one[key] != other[key]]
     return different
 
 
 def random_settings(number, seed=0):
-    """Settings of all machines and γ, a third of their uniforms at a threshold that a decision here can have."""
+    """Settings of all machines and γ, half of their uniforms at 0 or a threshold that a decision here can have."""
     rng = random.Random(seed)
-    thresholds = sorted({Fraction(a, b) for b in (2, 3, 4, 5, 6, 10) for a in range(b)})
+    thresholds = [*(Fraction(n, 10) for n in range(10)), *map(Fraction, ("1/6", "1/4", "1/3", "2/3"))]
     settings = []
     for _ in range(number):
-        tape = [rng.choice(thresholds) if rng.random() < 1 / 3 else Fraction(rng.randrange(1000), 1000) for _ in range(NEEDED)]
-        texts = [str(u) if rng.random() < 0.5 or (10**6 * u).denominator > 1 else f"{float(u):.6f}"[rng.randrange(2) :] for u in tape]
-        texts = [text if "/" in text or text.startswith(("0", ".")) else text for text in texts]
-        settings.append({"machine": rng.choice(list(MACHINES)), "gamma": str(rng.choice(GAMMAS)), "seed": "1", "tape": ",".join(texts)})
+        tape = [rng.choice(thresholds) if rng.random() < 1 / 2 else Fraction(rng.randrange(1000), 1000) for _ in range(NEEDED)]
+        decimal = [rng.random() < 0.5 and (1000 * u).denominator == 1 for u in tape]
+        texts = [f"{float(u):.3f}"[rng.randrange(2) :] if short else str(u) for u, short in zip(tape, decimal, strict=True)]
+        machine, gamma = rng.choice(list(MACHINES)), str(rng.choice(GAMMAS))
+        settings.append({"machine": machine, "gamma": gamma, "seed": "1", "tape": ",".join(texts)})
     return settings
 
 
@@ -139,19 +145,20 @@ def browser_walk(page, settings, facts):
 # ---- the walk against the decoder ----------------------------------------------------------------------------------------
 
 
-def test_400_random_tapes_equal_the_decoder_step_by_step(javascript):  # noqa: F811
-    settings = random_settings(400)
+def test_320_random_tapes_equal_the_decoder_step_by_step(javascript):  # noqa: F811
+    settings = random_settings(320)
     shown = browser_walk(javascript(WALK + MORE), settings, Stepper.facts())
     reached = set()
     for setting, steps in zip(settings, shown, strict=True):
         assert differences(steps, python_rounds(setting)) == [], setting
-        reached |= {(setting["machine"], setting["gamma"], step["purpose"], step["text"][-1], step.get("outcome")) for step in steps}
+        reached |= {step["purpose"] for step in steps}
         for step in steps:
             assert step["text"][0] == "^"
             assert len(step["text"]) == len(step["origins"])
-    assert {purpose for _, _, purpose, _, _ in reached} == {"propose", "accept", "correct", "bonus", "commit"}
-    on_threshold = sum(step["u"] in (str(end) for _, end, _ in step["cells"]) for steps in shown for step in steps if "cells" in step)
-    assert on_threshold > 300  # of about 8,000 decisions; here < and <= would part
+    assert reached == {"propose", "accept", "correct", "bonus", "commit"}
+    decisions = [step for steps in shown for step in steps if "cells" in step]
+    on_threshold = sum(Fraction(step["u"]) in [Fraction(end) for _, end, _ in step["cells"]] for step in decisions)
+    assert on_threshold > 200  # where < and <= part
 
 
 class Kept(Table):
@@ -183,7 +190,7 @@ def speculative(verify=strict.verify, target=lambda model: model, draft=lambda m
 )
 def test_a_page_told_by_a_wrong_decoder_is_caught(javascript, decoder, shows):  # noqa: F811
     facts = json.dumps(facts_of({"remembering": {2: decoder}}))
-    settings = [{**setting, "machine": "remembering", "gamma": "2"} for setting in random_settings(60, seed=1)]
+    settings = [{**setting, "machine": "remembering", "gamma": "2"} for setting in random_settings(40, seed=1)]
     shown = browser_walk(javascript(WALK + MORE), settings, facts)
     found = [line for setting, steps in zip(settings, shown, strict=True) for line in differences(steps, python_rounds(setting))]
     assert any(f" {shows}: " in line for line in found) if shows else found == []
@@ -203,7 +210,7 @@ def test_a_page_told_by_a_wrong_decoder_is_caught(javascript, decoder, shows):  
 )
 def test_a_wrong_walk_is_caught(javascript, right, wrong):  # noqa: F811
     assert WALK.count(right) == 1
-    settings = random_settings(60, seed=2)
+    settings = random_settings(40, seed=2)
     shown = browser_walk(javascript(WALK.replace(right, wrong) + MORE), settings, Stepper.facts())
     assert any(differences(steps, python_rounds(setting)) for setting, steps in zip(settings, shown, strict=True))
 
@@ -216,7 +223,7 @@ def test_numbers_are_read_as_python_reads_them(javascript):  # noqa: F811
 
 
 def test_the_seeds_uniforms_look_uniform(javascript):  # noqa: F811
-    """Fixed seeds: it either holds or does not. Chi-squared of 40,000 hundredths, 99 degrees of freedom: 150 is beyond 1 in 1,000."""
+    """Fixed seeds, so no false alarms. Chi-squared of 40,000 hundredths, 99 degrees of freedom: chance exceeds 150 once in 1,000."""
     drawn = javascript(WALK + MORE).evaluate("seeds", 20_000)
     counts = [drawn.count(f"0.{n:02}") for n in range(100)]
     assert sum(counts) == len(drawn) == 40_000
@@ -251,7 +258,8 @@ def test_branches_have_probability_one_and_every_leaf_keeps_the_invariant():
 
 def test_the_static_form_is_the_first_round():
     lab = Stepper()
-    steps, _ = played(Speculative(*forgetful(), 2), Speculative(*forgetful(), 2).start(), Scripted(map(Fraction, [".42", ".8", ".7", ".3", ".6"])))
+    decoder = Speculative(*forgetful(), 2)
+    steps, _ = played(decoder, decoder.start(), Scripted(map(Fraction, [".42", ".8", ".7", ".3", ".6"])))
     rows = lab.static().rows
     assert [row[1] for row in rows] == [step.purpose for step in steps] + ["rewind"]
     assert rows[3] == ("3", "accept", "1/5", "3/10", "False", "^BC", "^B")
@@ -279,7 +287,7 @@ def test_a_setting_that_cannot_be_played_is_refused(preset, complaint):
 
 def shown(page):
     """What the page says and shows, as text."""
-    return page.locator(".lab-panel").inner_text()
+    return page.locator(".stepper-results").inner_text()
 
 
 def tape(page):
@@ -290,7 +298,7 @@ def tape(page):
 def press(page, name, times=1):
     """Press a button."""
     for _ in range(times):
-        page.get_by_role("button", name=name, exact=True).click()
+        page.get_by_role("button", name=name, exact=True).click(force=True)  # at an end it is marked as disabled
 
 
 def field(page):
@@ -309,9 +317,13 @@ def test_the_lessons_round_is_told_step_by_step(open_labs):  # noqa: F811
         "The target reads ^ B C in one pass. Proposal B: p = 3/10, q = 3/10. u = .7 < min(1, p/q) = 1: B is accepted.",
         "Proposal C: p = 1/10, q = 1/2. u = .3 ≥ min(1, p/q) = 1/5: C is rejected.",
         "Correction, with the weights 2/5, 0, 0 of p − q where positive: u = .6 lies in A’s cell, from 0 to 1, so it is A.",
-        "Round 1 commits B A. The target’s cache gives back C; pending for it: A. The draft’s cache gives back nothing; pending for it: A.",
+        "Round 1 commits B A. The target’s cache gives back C; pending for it: A. "
+        "The draft’s cache gives back nothing; pending for it: A.",
     ]
-    assert tape(page) == [(*row[:3], text, row[4]) for row, text in zip(Stepper().static().rows, [".42", ".8", ".7", ".3", ".6"])]
+    assert tape(page) == [
+        (row[0], row[1], " ".join(row[2].split()), text, row[4])
+        for row, text in zip(Stepper().static().rows, [".42", ".8", ".7", ".3", ".6"], strict=False)
+    ]
     assert page.locator(".stepper-text").inner_text().split() == ["^", "start", "B", "accepted", "A", "correction"]
     picture = page.locator("figure svg").get_attribute("aria-label")
     assert picture == "Text ^ B A. target cache ^ B, given back C, pending A. draft cache ^ B, pending A."
@@ -434,10 +446,11 @@ def test_everything_has_a_name_and_fits_a_phone(open_labs):  # noqa: F811
     assert page.evaluate(unnamed) == 0
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(x => x.id)")
     assert len(ids) == len(set(ids))
-    for drawing in page.locator("svg[role=img]").all():
+    for drawing in page.locator("svg[role=img]:visible").all():
         assert len(drawing.get_attribute("aria-label")) > 20
         assert drawing.bounding_box()["width"] <= 390
-    outside = """[...document.querySelectorAll('svg[role=img]')].flatMap((svg) => [...svg.querySelectorAll('text')].filter((text) => {
+    outside = """[...document.querySelectorAll('svg[role=img]')].flatMap((svg) => [...svg.querySelectorAll('text')]
+    .filter((text) => {
       const one = text.getBoundingClientRect(), all = svg.getBoundingClientRect();
       return one.left < all.left - 1 || one.right > all.right + 1;
     }).map((text) => text.textContent))"""

@@ -18,7 +18,7 @@ EVIDENCE = {
     "cited": "from the source named here",
 }
 
-LABS = {"kv": ("kv_lab", "KVLab")}
+LABS = {"kv": ("kv_lab", "KVLab"), "stepper": ("stepper_lab", "Stepper")}
 """A lab's name, the module in `specdec.book` that has it, and its class."""
 
 

@@ -1,5 +1,5 @@
 // The stepper's interface on the shared page of labs. stepper_lab.py has the same keys and defaults.
-import { figure, head, mounted, node, picture, refill, table, text, whole } from "./lab_page.mjs";
+import { entered, figure, head, mounted, node, picture, refill, table, text } from "./lab_page.mjs";
 import { ROUNDS, entries, fraction, seeded, walk } from "./stepper_walk.mjs";
 
 const spaced = (tokens) => [...tokens].join(" ");
@@ -157,7 +157,7 @@ function places(step, steps, gamma) {
   return rows;
 }
 
-const line = ({ position, purpose, asked, u, outcome }) => [String(position), purpose, asked.join("  "), u.text, outcome === true ? "True" : outcome === false ? "False" : outcome];
+const line = ({ position, purpose, asked, u, outcome }) => [String(position), purpose, asked.join(" "), u.text, outcome === true ? "True" : outcome === false ? "False" : outcome];
 
 function chips({ text: line, origins }) {
   return [...line].map((token, i) => node("span", { class: `stepper-chip stepper-chip-${origins[i]}` }, node("b", {}, token), ` ${origins[i]}`));
@@ -173,7 +173,7 @@ const GROUPS = [["Machine", [
 
 const PRESETS = [
   ["The lesson’s trace", {}],
-  ["All accepted", { machine: "remembering", gamma: "3", tape: ".1,.3,.95,.2,.4,.1,.7" }],
+  ["All accepted", { machine: "remembering", gamma: "3", tape: ".1,.3,.95,.2,.1,.4,.7" }],
   ["First rejected", { machine: "remembering", gamma: "3", tape: ".9,.5,.1,.9,.5" }],
   ["Exactly 0", { machine: "remembering", gamma: "3", tape: "0,0,0,0,0,0,0" }],
   ["On the threshold", { tape: "1/2,1/5,1/5,0" }],
@@ -222,7 +222,7 @@ function made(data, change) {
   const go = (to) => to !== at && to >= 0 && to <= last && change({ at: String(to) });
   const over = () => { const end = steps.findIndex((step, i) => i >= at && step.purpose === "commit"); go(end < 0 ? last : end + 1); };
   const moves = [["Back", () => go(at - 1)], ["Next step", () => go(at + 1)], ["Next round", over], ["To the start", () => go(0)],
-    ["New tape", () => change({ tape: "", seed: String(whole("seed", setting.seed) + 1n), at: "0" })]];
+    ["New tape", () => change({ tape: "", seed: String(entered("seed", setting.seed) + 1n), at: "0" })]];
   const buttons = moves.map(([words, press]) => {
     const button = node("button", { type: "button" }, words);
     button.addEventListener("click", press);
@@ -236,7 +236,7 @@ function made(data, change) {
     go(at + by);
   });
   const words = node("p", { class: "lab-total" }), shown = node("div"), chip = node("p", { class: "stepper-text" }), round = node("tbody"), tape = node("tbody");
-  const results = node("div", {}, words, figure(shown, "One column is one place of the text. Each cache holds a prefix of it."),
+  const results = node("div", { class: "stepper-results" }, words, figure(shown, "One column is one place of the text. Each cache holds a prefix of it."),
     table("This round, place by place", head("place", "proposal", "test", "outcome"), round),
     node("p", { class: "stepper-label" }, "The text, with the origin of each token:"), chip,
     table("The tape so far, as Recorded notes it", head("", "purpose", "asked", "uniform", "outcome"), tape));
@@ -246,7 +246,7 @@ function made(data, change) {
     setting = given;
     steps = walk(setting, facts);
     last = steps.length - (steps.at(-1).wrong ? 1 : 0);
-    at = Math.min(Number(whole("step", setting.at)), last);
+    at = Math.min(Number(entered("step", setting.at)), last);
     const target = facts.target[setting.machine], coming = steps[at], before = steps[at - 1];
     next.show(coming, setting, asking(coming, steps, target), width);
     [at > 0, at < last, at < last, at > 0].forEach((can, i) => buttons[i].setAttribute("aria-disabled", String(!can)));

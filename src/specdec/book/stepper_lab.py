@@ -127,7 +127,7 @@ class _Tree:
 
 
 def facts_of(decoders: dict[str, dict[int, Speculative]]) -> dict[str, Any]:
-    """What the page knows of some decoders, by machine and γ: the nodes of all rounds, where each begins, and the target's rows."""
+    """What the page knows of some decoders, by machine and γ: nodes of all rounds, where each begins, and the target's rows."""
     tree = _Tree()
     roots = {
         machine: {

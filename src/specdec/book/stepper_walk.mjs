@@ -1,6 +1,6 @@
 // The stepper's walk through rounds that Python has told (stepper_lab.py): no rule of speculative decoding stands here. A uniform
 // falls into one of a decision's cells, and the cell leads on. Numbers are exact: a fraction is a pair of BigInts.
-import { ValueError, whole } from "./lab_page.mjs";
+import { ValueError, entered } from "./lab_page.mjs";
 
 export const ROUNDS = 4;
 
@@ -28,7 +28,7 @@ export const entries = (tape) => tape.split(",").map((entry) => entry.trim());
 
 // Uniform i of a setting: what is set by hand, else the seed's.
 function uniform(setting, i) {
-  const text = entries(setting.tape)[i] || seeded(whole("seed", setting.seed), i), value = fraction(text);
+  const text = entries(setting.tape)[i] || seeded(entered("seed", setting.seed), i), value = fraction(text);
   if (!value || !below(value, [1n, 1n])) throw new ValueError(`uniform ${i} is ${text}: give a number from 0 up to, not including, 1, such as 0.42 or 1/5`);
   return { text, value };
 }
