@@ -223,7 +223,7 @@ def test_numbers_are_read_as_python_reads_them(javascript):  # noqa: F811
 
 
 def test_the_seeds_uniforms_look_uniform(javascript):  # noqa: F811
-    """Fixed seeds, so no false alarms. Chi-squared of 40,000 hundredths, 99 degrees of freedom: chance exceeds 150 once in 1,000."""
+    """Fixed seeds, so no false alarms. Chi-squared, 99 degrees of freedom: chance exceeds 150 once in 1,000."""
     drawn = javascript(WALK + MORE).evaluate("seeds", 20_000)
     counts = [drawn.count(f"0.{n:02}") for n in range(100)]
     assert sum(counts) == len(drawn) == 40_000

@@ -99,9 +99,9 @@ function board(step, gamma, width) {
   const before = kept ? line.length - emitted.length : line.length;
   const from = Math.max(0, before - 4), left = 90, wide = Math.min(46, (width - left - 2) / (before + gamma + 1 - from));
   const x = (place) => left + (place - from) * wide;
-  const box = (place, y, kind, token, struck) => {
+  const box = (place, y, kind, token, struck, open = "") => {
     const at = x(place) + 2, size = wide - 4;
-    const shape = `<rect class="stepper-${kind}" x="${at.toFixed(1)}" y="${y}" width="${size.toFixed(1)}" height="26"${kind === "bonus" ? ' rx="13"' : ""}/>`;
+    const shape = `<rect class="stepper-${kind}${open}" x="${at.toFixed(1)}" y="${y}" width="${size.toFixed(1)}" height="26"${kind === "bonus" ? ' rx="13"' : ""}/>`;
     const double = kind === "correction" ? `<rect class="stepper-line" x="${(at + 3).toFixed(1)}" y="${y + 3}" width="${(size - 6).toFixed(1)}" height="20"/>` : "";
     const strike = struck ? `<path class="stepper-strike" d="M${at.toFixed(1)} ${y + 26}L${(at + size).toFixed(1)} ${y}"/>` : "";
     return shape + double + strike + text((at + size / 2).toFixed(1), y + 18, token, 'text-anchor="middle" class="lab-strong"');
@@ -117,7 +117,7 @@ function board(step, gamma, width) {
   });
   inside += label(54, "text");
   for (let i = from; i < line.length; i++) inside += box(i, 54, origins[i], line[i]) + under(i, 93, SHORT[origins[i]]);
-  if (!kept) emitted.forEach(([token, origin], i) => { inside += box(before + i, 54, origin, token) + under(before + i, 93, SHORT[origin]); });
+  if (!kept) emitted.forEach(([token, origin], i) => { inside += box(before + i, 54, origin, token, false, " stepper-open") + under(before + i, 93, SHORT[origin]); });
 
   const known = line.slice(0, before) + proposals, spoken = [];
   ["target", "draft"].forEach((name, n) => {
@@ -235,11 +235,12 @@ function made(data, change) {
     event.preventDefault();
     go(at + by);
   });
-  const words = node("p", { class: "lab-total" }), shown = node("div"), chip = node("p", { class: "stepper-text" }), round = node("tbody"), tape = node("tbody");
-  const results = node("div", { class: "stepper-results" }, words, figure(shown, "One column is one place of the text. Each cache holds a prefix of it."),
+  const words = node("p", { class: "lab-total" }), shown = node("div"), chip = node("p", { class: "stepper-text" });
+  const round = node("tbody"), tape = node("tbody", { class: "stepper-tape" });
+  const results = node("div", { class: "stepper-results" }, words, figure(shown, "One column is one place of the text. Dashed in it: emitted, not yet committed. Each cache holds a prefix."),
     table("This round, place by place", head("place", "proposal", "test", "outcome"), round),
     node("p", { class: "stepper-label" }, "The text, with the origin of each token:"), chip,
-    table("The tape so far, as Recorded notes it", head("", "purpose", "asked", "uniform", "outcome"), tape));
+    table("The tape of this round, as Recorded notes it", head("", "purpose", "asked", "uniform", "outcome"), tape));
 
   // What is taken of the steps, or the beginning.
   function draw(given, width) {
@@ -256,8 +257,7 @@ function made(data, change) {
     round.replaceChildren(...places(state, steps, Number(setting.gamma)).map((cells) =>
       node("tr", {}, ...cells.map((cell, i) => node(i ? "td" : "th", i ? {} : { scope: "row" }, cell)))));
     chip.replaceChildren(...chips(state));
-    refill(tape, steps.slice(0, at).filter((step) => step.cells).map(line));
-    results.lastChild.scrollTop = results.lastChild.scrollHeight; // the last decision of a long tape
+    refill(tape, steps.slice(0, at).filter((step) => step.cells && step.round === state.round).map(line));
     if (coming?.wrong) throw coming.wrong;
     return words.textContent;
   }
@@ -291,7 +291,10 @@ const STYLE = `
 .stepper-read { fill: none; stroke: #1b7bbf; stroke-width: 2.5; }
 .stepper-back { fill: none; stroke: #d55e00; stroke-width: 1.5; stroke-dasharray: 5 3; }
 .stepper-pending { fill: none; stroke: #009e73; stroke-width: 2; stroke-dasharray: 1.5 3; }
-.stepper-lab .lab-table:last-child { max-height: 17rem; }
+.stepper-tape td { white-space: nowrap; }
+.lab-narrow .lab-table td { padding-right: 0.6rem; }
+.stepper-open { stroke-dasharray: 4 2; }
+.stepper-lab ::placeholder { color: inherit; opacity: 0.8; }
 .stepper-label { margin: 0.5rem 0 0.2rem; }
 .stepper-text { display: flex; flex-wrap: wrap; gap: 0.3rem; margin: 0 0 1rem; }
 .stepper-chip { border: 1px solid currentColor; padding: 0 0.4rem; font-size: 0.85em; }
