@@ -459,3 +459,14 @@ def test_an_interval_is_compared_and_nothing_else():
     for program in (equal, truth):
         with pytest.raises(TypeError, match="compare"):
             law_of(program)
+
+
+def test_after_a_run_an_interval_tells_which_uniforms_lead_along_it():
+    def program(chance):
+        recorded = Recorded(chance)
+        recorded.draw(exact([0, 3, 1], 4), "propose")
+        recorded.accept(F(1, 5), "accept")
+        return tuple((d.outcome, d.u.low, d.u.high) for d in recorded.tape)
+
+    draws, accepts = [(1, 0, F(3, 4)), (2, F(3, 4), 1)], [(True, 0, F(1, 5)), (False, F(1, 5), 1)]
+    assert law_of(program) == {(d, a): (d[2] - d[1]) * (a[2] - a[1]) for d in draws for a in accepts}

@@ -212,7 +212,8 @@ class Recorded:
 class Interval:
     """A uniform under ``law_of``: known only to lie in [low, high). Each comparison splits it, so reuse is exact too.
 
-    A boundary is one point and has no weight, so < and <= are one question. Anything but a comparison raises TypeError.
+    A boundary is one point and has no weight, so < and <= are one question. Anything but a comparison raises TypeError. After
+    a run ``low`` and ``high`` tell which uniforms lead along its branch.
     """
 
     __hash__ = None  # type: ignore[assignment]  # an outcome that holds an interval has no value to count it by
@@ -225,19 +226,19 @@ class Interval:
 
     def __init__(self, branches: "_Branches") -> None:
         self._branches: _Branches = branches
-        self._low: Any = Fraction(0)
-        self._high: Any = Fraction(1)
+        self.low: Any = Fraction(0)
+        self.high: Any = Fraction(1)
 
     def __lt__(self, threshold: Any) -> bool:
-        if threshold >= self._high:
+        if threshold >= self.high:
             return True
-        if threshold <= self._low:
+        if threshold <= self.low:
             return False
-        below = (threshold - self._low) / (self._high - self._low)
+        below = (threshold - self.low) / (self.high - self.low)
         if self._branches.choose([(True, below), (False, 1 - below)]):
-            self._high = threshold
+            self.high = threshold
             return True
-        self._low = threshold
+        self.low = threshold
         return False
 
     __le__ = __lt__

@@ -21,6 +21,7 @@ EVIDENCE = {
 LABS = {
     "kv": ("kv_lab", "KVLab"),
     "overlap": ("overlap_lab", "OverlapLab"),
+    "stepper": ("stepper_lab", "Stepper"),
     "yield": ("yield_lab", "YieldLab"),
 }
 """A lab's name, the module in `specdec.book` that has it, and its class."""
