@@ -559,7 +559,7 @@ def test_the_title_says_of_what_the_verdict_holds():
     )
     left = dict.fromkeys(("ragged batch", *"abcdefg"), "it decodes one request at a time")
     title = Report("s", None, [finding(Verdict.LOSSLESS)], {}, left).title
-    assert title == "s: LOSSLESS on the catalogue; not judged exactly: ragged batch, a, b, c, d, e and 2 more"
+    assert title == "s: NOT REFUTED; not judged exactly: ragged batch, a, b, c, d, e and 2 more"
 
 
 def test_the_report_says_how_closely_and_how_far_it_looked():

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from specdec.conformance.exact import END, in_words
-from specdec.conformance.guard import BrokenError, described, time_limit
+from specdec.conformance.guard import BrokenError, blamed, described, time_limit
 from specdec.conformance.situations import Text
 from specdec.conformance.verdicts import Finding, Verdict, Witness
 from specdec.law import SUM_TOLERANCE, Array
@@ -387,13 +387,11 @@ def _batches(
 def _draw(sample: Sample, number: int, seed: int, longest: int) -> list[Text] | str:
     """The texts of one batch, or what is wrong with it; no more is read of them than shows a fault."""
     try:
-        with time_limit():
+        with time_limit(), blamed():
             texts = sample(number, seed)
             read = [tuple(map(index, islice(text, longest + 1))) for text in islice(texts, number + 1)]
     except BrokenError as error:
         return str(error)
-    except (Exception, SystemExit) as error:
-        return described(error)
     if len(read) == number:
         return read
     return f"{'more' if len(read) > number else len(read)} texts, where {number} were asked for"

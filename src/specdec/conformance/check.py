@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from specdec.conformance import all_laws, blackbox, caches, counts, exact, guard, message, scripted
-from specdec.conformance.catalogue import CATALOGUE
+from specdec.conformance.catalogue import CATALOGUE, bounds
 from specdec.conformance.guard import BrokenError, OutOfReachError, blamed, time_limit
 from specdec.conformance.samplers import Sampler
 from specdec.conformance.situations import Situation
@@ -25,7 +25,9 @@ def report(sampler: Sampler, situations: Sequence[Situation] = CATALOGUE, *, pro
     findings = list(_findings(sampler, situations, skipped, unjudged, prove))
     if unjudged and not any(finding.tier == "exact" for finding in findings):
         skipped["exact"] = next(iter(unjudged.values()))
-    return Report(sampler.name, sampler.declares, findings, skipped, unjudged)
+    judged = {finding.where for finding in findings if finding.tier == "exact"}
+    sizes = bounds([situation for situation in situations if situation.name in judged]) if judged else ""
+    return Report(sampler.name, sampler.declares, findings, skipped, unjudged, sampler.tolerance, f"Situations: {sizes}.")
 
 
 def assert_lossless(sampler: Sampler, situations: Sequence[Situation] = CATALOGUE) -> None:

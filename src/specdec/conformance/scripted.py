@@ -21,7 +21,7 @@ import numpy as np
 from specdec.chance import Weights, inverse_transform
 from specdec.conformance.catalogue import CHAIN, forgetful
 from specdec.conformance.exact import distance, find_witness, in_words
-from specdec.conformance.guard import BrokenError, OutOfReachError, described, time_limit
+from specdec.conformance.guard import BrokenError, OutOfReachError, blamed, time_limit
 from specdec.conformance.samplers import token_fault
 from specdec.conformance.situations import Law, Text
 from specdec.conformance.verdicts import Finding, Verdict, Witness
@@ -282,13 +282,10 @@ class _Search:
 def _outcome(run: Run, script: Script, vocab_size: int) -> tuple[Text, int]:
     """The tokens and the number of uniforms taken; ``BrokenError`` with the uniforms if the run raised or returned no tokens."""
     try:
-        tokens = run(script)
-    except OutOfReachError:
-        raise
+        with blamed():
+            tokens = run(script)
     except BrokenError as error:
         raise BrokenError(f"{error}{_with(script)}") from error
-    except Exception as error:
-        raise BrokenError(f"it raised {described(error)}{_with(script)}") from error
     fault = token_fault(tokens, vocab_size) or (None if len(tokens) else "no token")
     if fault:
         raise BrokenError(f"it emitted {fault}{_with(script)}")
@@ -450,10 +447,8 @@ def _simple(weight: float) -> Fraction:
 
 
 def _winner(winner: Winner, noise: Callable[[Array], Array], vocab_size: int, gumbels: Array) -> int:
-    try:
+    with blamed(lambda: f"on the noise {noise(gumbels).tolist()}"):
         token = winner(noise(gumbels))
-    except Exception as error:
-        raise BrokenError(f"it raised {described(error)} on the noise {noise(gumbels).tolist()}") from error
     fault = token_fault([token], vocab_size)
     if fault:
         raise BrokenError(f"it returned {fault}, on the noise {noise(gumbels).tolist()}")

@@ -111,10 +111,14 @@ class Report:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The gravest of the accusations; without any the strongest that was shown; None if no tier was reached."""
+        """The gravest of the accusations; without any the strongest that was shown; None if no tier was reached.
+
+        Where a situation could not be judged, it is not LOSSLESS on the catalogue.
+        """
         if self.accusations:
             return self.accusations[0].verdict
-        return min((finding.verdict for finding in self.findings), key=list(Verdict).index, default=None)
+        strongest = min((finding.verdict for finding in self.findings), key=list(Verdict).index, default=None)
+        return Verdict.NOT_REFUTED if strongest is Verdict.LOSSLESS and self.unjudged else strongest
 
     @property
     def title(self) -> str:
@@ -153,16 +157,19 @@ class Report:
     def _limits(self, tier: str) -> str:
         """What a tier did not look at, and why."""
         seen = [finding.where for finding in self.findings if finding.tier == tier]
-        left = [f.where for f in self.accusations if f.tier == "exact" and f.where not in seen]
-        if tier == "exact" and self.unjudged:
-            return f"; not judged in {len(self.unjudged)}: {', '.join(self.unjudged)}"
+        unseen = [f.where for f in self.accusations if f.tier == "exact" and f.where not in seen]
+        if tier == "exact":
+            reasons = dict.fromkeys(self.unjudged.values())
+            left = {reason: [name for name, why in self.unjudged.items() if why == reason] for reason in reasons}
+            alone = f"; {self.skipped['batches']}" if "batches" in self.skipped else ""
+            return "".join(f"; not judged in {len(n)} ({listed(n)}): {why}" for why, n in left.items()) + alone
         if tier == "all laws" and tier in self.skipped:
             return f"; no answer at another size: {self.skipped[tier]}"
         if tier == "scripted" and seen:
             return "; a cell of its uniforms that ends at no threshold and is narrower than 1/16 may be missed"
-        if tier in ("state", "accounting") and left:
+        if tier in ("state", "accounting") and unseen:
             why = "the law is wrong: counts of a wrong law tell nothing" if tier == "accounting" else "no text came out"
-            return f"; not looked at in {len(left)}, where {why}" if seen else why
+            return f"; not looked at in {len(unseen)}, where {why}" if seen else why
         return ""
 
     def __rich__(self) -> Group:
