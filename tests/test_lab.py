@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from lab_pages import browser, html, open_labs, settled  # noqa: F401  (fixtures)
+from lab_pages import browser, html, javascript, open_labs, settled  # noqa: F401  (fixtures)
 from specdec.book import lab, site
 
 LABS = {name: getattr(import_module(f"specdec.book.{module}"), cls) for name, (module, cls) in site.LABS.items()}
@@ -54,3 +54,29 @@ def test_several_labs_share_a_page_its_scripts_and_its_address(open_labs, labs):
     page.evaluate("location.hash = '#kv:length=64'")
     assert page.locator("[id$='-length']").nth(0).input_value() == "64"
     assert page.locator("[id$='-length']").nth(1).input_value() == "100"
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_as_a_widget_each_lab_draws_and_saves_to_the_kernel(javascript, name):  # noqa: F811
+    """The module as anywidget loads it, from a blob, with a model that lives in the kernel."""
+    page, made = javascript("export {};"), LABS[name]()
+    page.evaluate(
+        """async ([text, data, setting]) => {
+          const { default: lab } = await import(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
+          const el = document.createElement("section"), state = { data, setting };
+          document.body.append(el);
+          globalThis.saved = 0;
+          globalThis.leave = lab.render({ el, model: {
+            get: (key) => state[key], set: (key, value) => { state[key] = value; }, on: () => {}, off: () => {},
+            save_changes: () => { saved += 1; },
+          } });
+        }""",
+        [LABS[name]._esm, made.data, made.setting],
+    )
+    assert page.get_by_role("alert").inner_text() == ""
+    assert page.locator("section figure svg").count() > 0
+    assert page.get_by_role("button", name="Copy link").count() == 0, "a notebook's address holds no setting"
+    page.get_by_role("button", name="Reset").click()
+    page.wait_for_function("saved === 1")
+    page.evaluate("leave()")
+    assert page.complaints == []

@@ -167,8 +167,8 @@ const STYLE = `
 .overlap-handle:hover { stroke: currentColor; stroke-dasharray: 2 3; }
 .overlap-words { margin: 0.3rem 0; padding-left: 1.2rem; }
 .overlap-lab :is(tbody th, td) { white-space: nowrap; }
-.overlap-lab .lab-table table { font-size: 0.82em; }
-.overlap-lab :is(th, td) { padding-right: 0.6rem !important; }
+.overlap-lab .lab-table table { font-size: 0.8em; }
+.overlap-lab :is(th, td) { padding-right: 0.4rem !important; }
 .overlap-lab thead th { min-width: 4rem; vertical-align: bottom; }
 `;
 
