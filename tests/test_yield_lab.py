@@ -375,6 +375,7 @@ def test_the_unit_converts_costs_exactly_and_back(open_labs):  # noqa: F811
     assert field(page, "baseline").is_disabled()
     assert float(slider(page, "draft").input_value()) == pytest.approx(1 / 6, abs=0.01)
     assert page.get_by_label("One draft step, target steps", exact=True).count() == 1
+    assert page.get_by_label("One step of the target alone, ms: here the unit", exact=True).input_value() == "6"
     page.get_by_label("ms", exact=True).check()
     assert {key: field(page, key).input_value() for key in FIRST if key not in ("unit", "map")} == {
         key: FIRST[key] for key in FIRST if key not in ("unit", "map")

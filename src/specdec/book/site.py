@@ -18,7 +18,11 @@ EVIDENCE = {
     "cited": "from the source named here",
 }
 
-LABS = {"kv": ("kv_lab", "KVLab"), "yield": ("yield_lab", "YieldLab")}
+LABS = {
+    "kv": ("kv_lab", "KVLab"),
+    "overlap": ("overlap_lab", "OverlapLab"),
+    "yield": ("yield_lab", "YieldLab"),
+}
 """A lab's name, the module in `specdec.book` that has it, and its class."""
 
 
