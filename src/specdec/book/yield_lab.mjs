@@ -400,14 +400,15 @@ function converted(setting, unit) {
 
 // Labels name the unit; sliders go as far as it makes sense, and stand where a fraction says.
 function fit_fields(setting, { inputs, holders }) {
-  const unit = unit_of(setting), steps = unit === "steps", words = UNITS[unit];
+  const steps = unit_of(setting) === "steps", words = UNITS[unit_of(setting)];
   for (const [key, label, kind] of GROUPS.flatMap(([, fields]) => fields)) {
     if (kind !== "range") continue;
     const slider = holders[key].querySelector("[type=range]"), cost = key !== "alpha" && key !== "gamma";
     if (cost) {
-      holders[key].querySelector("label").textContent = `${label}, ${words}`;
-      slider.setAttribute("aria-label", `${label}, ${words}, slider`);
-      Object.assign(slider, steps ? { max: 4, step: 0.01 } : { max: 20, step: 0.1 });
+      const ms = !steps || key === "baseline", unit = ms ? "ms" : words, unused = steps && ms ? ": here the unit" : "";
+      holders[key].querySelector("label").textContent = `${label}, ${unit}${unused}`;
+      slider.setAttribute("aria-label", `${label}, ${unit}, slider`);
+      Object.assign(slider, !ms ? { max: 4, step: 0.01 } : { max: 20, step: 0.1 });
     }
     try {
       slider.value = near(rational(label, setting[key]));
