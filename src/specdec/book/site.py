@@ -18,7 +18,7 @@ EVIDENCE = {
     "cited": "from the source named here",
 }
 
-LABS = {"kv": ("kv_lab", "KVLab"), "stepper": ("stepper_lab", "Stepper")}
+LABS = {"kv": ("kv_lab", "KVLab"), "overlap": ("overlap_lab", "OverlapLab"), "stepper": ("stepper_lab", "Stepper")}
 """A lab's name, the module in `specdec.book` that has it, and its class."""
 
 
