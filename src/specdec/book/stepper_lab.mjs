@@ -240,7 +240,7 @@ function made(data, change) {
   const results = node("div", { class: "stepper-results" }, words, figure(shown, "One column is one place of the text. Dashed in it: emitted, not yet committed. Each cache holds a prefix."),
     table("This round, place by place", head("place", "proposal", "test", "outcome"), round),
     node("p", { class: "stepper-label" }, "The text, with the origin of each token:"), chip,
-    table("The tape of this round, as Recorded notes it", head("", "purpose", "asked", "uniform", "outcome"), tape));
+    table("The tape of this round, as Recorded notes it", head("position", "purpose", "asked", "uniform", "outcome"), tape));
 
   // What is taken of the steps, or the beginning.
   function draw(given, width) {

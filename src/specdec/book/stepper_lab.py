@@ -190,14 +190,15 @@ def first_round(setting: dict[str, str]) -> ResultTable:
         raise ValueError(f"machine {setting['machine']!r} with gamma {setting['gamma']!r}: {known}")
     decoder = Speculative(*MACHINES[setting["machine"]](), int(setting["gamma"]))
     state = decoder.start()
-    steps, origins = played(decoder, state, Scripted(map(Fraction, setting["tape"].split(","))))
+    tape = setting["tape"].split(",")
+    steps, origins = played(decoder, state, Scripted(map(Fraction, tape)))
     proposals = "".join(str(step.outcome) for step in steps if step.purpose == "propose")
     fed = "^" + proposals
     rows: list[Any] = [
-        [i, step.purpose, "  ".join(step.asked), step.u, step.outcome, *(fed[:length] or "nothing" for length in step.held)]
+        [i, step.purpose, "  ".join(step.asked), tape[i], step.outcome, *(fed[:length] or "nothing" for length in step.held)]
         for i, step in enumerate(steps)
     ]
     rows.append(["end", "rewind", "", "", "", *(letters(state.caches[name]) for name in ("target", "draft"))])
     told = ", ".join(f"{token} ({origin})" for token, origin in zip(letters(state.generated), origins, strict=True))
-    header = ["", "purpose", "asked", "uniform", "outcome", "target's cache", "draft's cache"]
+    header = ["position", "purpose", "asked", "uniform", "outcome", "target's cache", "draft's cache"]
     return table(header, rows, f"A first round, decision by decision: proposed {' '.join(proposals)}, emitted {told}")
