@@ -734,7 +734,7 @@ class Proof:
         return Finding("all laws", where, self.verdict, self.says, self.witness, self.distance, self.seconds)
 
 
-def prove(verify: Verify, vocab_size: int, gamma: int, *, seconds: float = 60) -> Proof:
+def prove(verify: Verify, vocab_size: int, gamma: int, *, seconds: float = 120) -> Proof:
     """Judge a rule for all laws over ``vocab_size`` tokens with ``gamma`` proposals, in about so many seconds of CPU time.
 
     ``ValueError`` for sizes without a question.
@@ -753,7 +753,7 @@ def prove(verify: Verify, vocab_size: int, gamma: int, *, seconds: float = 60) -
     return replace(proof, cells=space.cells, seconds=time.thread_time() - began)
 
 
-def prove_sizes(verify: Verify, sizes: Iterable[tuple[int, int]] = SIZES, *, seconds: float = 60) -> list[Proof]:
+def prove_sizes(verify: Verify, sizes: Iterable[tuple[int, int]] = SIZES, *, seconds: float = 120) -> list[Proof]:
     """``prove`` at each (V, γ), with so many seconds each, up to the first accusation."""
     proofs = []
     for vocab_size, gamma in sizes:
