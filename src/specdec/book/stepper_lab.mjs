@@ -240,7 +240,7 @@ function made(data, change) {
   const results = node("div", { class: "stepper-results" }, words, figure(shown, "One column is one place of the text. Dashed in it: emitted, not yet committed. Each cache holds a prefix."),
     table("This round, place by place", head("place", "proposal", "test", "outcome"), round),
     node("p", { class: "stepper-label" }, "The text, with the origin of each token:"), chip,
-    table("The tape of this round, as Recorded notes it", head("position", "purpose", "asked", "uniform", "outcome"), tape));
+    table("The tape of this round, as Recorded notes it", head("no.", "purpose", "asked", "uniform", "outcome"), tape));
 
   // What is taken of the steps, or the beginning.
   function draw(given, width) {
@@ -292,7 +292,8 @@ const STYLE = `
 .stepper-back { fill: none; stroke: #d55e00; stroke-width: 1.5; stroke-dasharray: 5 3; }
 .stepper-pending { fill: none; stroke: #009e73; stroke-width: 2; stroke-dasharray: 1.5 3; }
 .stepper-tape td { white-space: nowrap; }
-.lab-narrow .lab-table td { padding-right: 0.6rem; }
+.stepper-lab.lab-narrow .lab-table :is(th, td) { padding-right: 0.5rem; }
+.stepper-lab.lab-narrow .lab-table table { font-size: 0.84em; }
 .stepper-open { stroke-dasharray: 4 2; }
 .stepper-lab ::placeholder { color: inherit; opacity: 0.8; }
 .stepper-label { margin: 0.5rem 0 0.2rem; }
