@@ -164,5 +164,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     for change in (drop_thebe, drop_widget_state, mount_calculator):
         app.connect("html-page-context", change, priority=900)
     app.connect("build-finished", serve_mathjax)
+    for part in ("repository", "notebooks"):
+        app.setup_extension(f"specdec.book.{part}")
     app.config.mathjax_path = "mathjax/tex-chtml.js"  # type: ignore[attr-defined]
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
