@@ -4,10 +4,12 @@ A Sphinx extension. Nothing runs here: the outputs are those that the build has 
 """
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from jupyter_cache import get_cache
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 
@@ -91,7 +93,7 @@ def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctre
     whole, part = (f"{context['pathto']('_sources', 1)}/{page}{end}.ipynb" for end in ("", STUB))
     links = [f'<a href="{whole}" download>download it as a notebook</a>, with outputs']
     if _has_solutions(nbformat.read(source, as_version=4)):
-        button = {"type": "link", "url": part, "text": "without solutions", "icon": "fas fa-pencil", "label": "download-stub-button"}
+        button = {"type": "link", "url": part, "text": "no solutions", "icon": "fas fa-pencil", "label": "download-stub-button"}
         menus["download-buttons"].insert(1, button | {"tooltip": "Download the notebook without solutions"})
         links.append(f'or <a href="{part}" download>without solutions</a>')
     if page.startswith("labs/"):
@@ -111,7 +113,7 @@ def write(app: Sphinx, error: Exception | None) -> None:
     for page in sorted(app.env.found_docs):
         if not _built(app, page).exists():
             continue
-        ran = nbformat.read(_built(app, page), as_version=4)
+        ran = _executed(app, page)
         whole = plain(ran, app.config.html_theme_options.get("repository_url", ""))
         _save(whole, site / f"{page}.ipynb", build / "notebooks" / f"{page}.ipynb")
         if _has_solutions(ran):
@@ -122,6 +124,15 @@ def write(app: Sphinx, error: Exception | None) -> None:
 def _built(app: Sphinx, page: str) -> Path:
     """Return where MyST-NB leaves a page that it ran."""
     return Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
+
+
+def _executed(app: Sphinx, page: str) -> NotebookNode:
+    """Return a page with its outputs. From a page that it took from the cache, MyST-NB leaves the code alone."""
+    notebook = nbformat.read(_built(app, page), as_version=4)
+    if app.env.mystnb_config.execution_mode == "cache":
+        with suppress(KeyError):
+            _, notebook = get_cache(app.env.mystnb_config.execution_cache_path).merge_match_into_notebook(notebook)
+    return notebook
 
 
 def _has_solutions(notebook: NotebookNode) -> bool:
