@@ -129,9 +129,10 @@ def _built(app: Sphinx, page: str) -> Path:
 def _executed(app: Sphinx, page: str) -> NotebookNode:
     """Return a page with its outputs. From a page that it took from the cache, MyST-NB leaves the code alone."""
     notebook = nbformat.read(_built(app, page), as_version=4)
-    if app.env.mystnb_config.execution_mode == "cache":
+    settings: Any = app.env.mystnb_config  # type: ignore[attr-defined]
+    if settings.execution_mode == "cache":
         with suppress(KeyError):
-            _, notebook = get_cache(app.env.mystnb_config.execution_cache_path).merge_match_into_notebook(notebook)
+            _, notebook = get_cache(settings.execution_cache_path).merge_match_into_notebook(notebook)
     return notebook
 
 
