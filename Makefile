@@ -13,7 +13,7 @@ export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 unexport PYTHONOPTIMIZE
 
-.PHONY: book serve weigh test lint references lock clean
+.PHONY: book serve notebooks nbval weigh test lint references links launch-test lock clean
 .DELETE_ON_ERROR:
 
 # The cache goes first: it does not see changes in src/, and this build must run every cell.
@@ -31,6 +31,15 @@ serve:
 weigh: .venv/.test
 	$(RUN) specdec.book.weigh
 
+# The build leaves every page as an executed notebook, and a stub without solutions.
+notebooks: book
+	@echo "Executed: _build/notebooks. Without solutions: _build/stubs. Check them with 'make nbval'."
+
+# Stock nbval, which sees nothing of this repository's settings; a notebook's cells stay together.
+nbval: .venv/.test
+	@test -f _build/notebooks/pytest.ini || { echo "There are no notebooks yet: run 'make notebooks' first."; exit 1; }
+	cd _build/notebooks && ../../.venv/bin/python -m pytest --nbval -n auto --dist loadfile
+
 test: .venv/.test lint book
 	$(RUN) pytest -n auto
 
@@ -43,6 +52,14 @@ lint: .venv/.test
 references: .venv/.test
 	$(RUN) pytest -n auto --update-references --ignore=tests
 	@echo "Now read what changed: git diff tests/reference"
+
+# Asks every outward link whether it still answers; needs the network, and is no part of `make test`.
+links: .venv/.book
+	.venv/bin/jupyter-book build --builder linkcheck .
+
+# Opens the labs in a new environment as Binder would; some minutes, and packages from the network.
+launch-test: .venv/.test
+	$(RUN) pytest -m launch tests/test_launch.py
 
 # Renews the locks from pyproject.toml, keeping versions that still fit; UPGRADE=--upgrade takes the newest.
 COMPILE = .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \

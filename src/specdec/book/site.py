@@ -160,4 +160,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     for change in (drop_thebe, drop_widget_state, mount_labs):
         app.connect("html-page-context", change, priority=900)
     light.setup(app)
+    for part in ("repository", "notebooks"):
+        app.setup_extension(f"specdec.book.{part}")
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
