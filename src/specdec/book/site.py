@@ -2,14 +2,13 @@
 
 import re
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
-from sphinx.util.fileutil import copy_asset
+
+from specdec.book import light
 
 EVIDENCE = {
     "derived": "follows from a definition here, checked exactly",
@@ -151,17 +150,6 @@ def mount_labs(app: Sphinx, page: str, template: str, context: dict[str, Any], d
     context["body"] += scripts(getattr(import_module(f"specdec.book.{LABS[name][0]}"), LABS[name][1]) for name in names)
 
 
-def serve_mathjax(app: Sphinx, error: Exception | None) -> None:
-    """Copy what pages load of MathJax into the site (the wheel also holds 20 MB of other renderers and speech)."""
-    package = find_spec("sphinx-mathjax-offline")
-    if error or app.builder.format != "html" or package is None or package.origin is None:
-        return
-    source = Path(package.origin).parent / "static" / "mathjax"
-    for part in ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions"):
-        target = Path(app.outdir) / "_static" / "mathjax" / part
-        copy_asset(str(source / part), str(target if (source / part).is_dir() else target.parent))
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx."""
     for name in EVIDENCE:
@@ -171,6 +159,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", drop_repeated_ids)
     for change in (drop_thebe, drop_widget_state, mount_labs):
         app.connect("html-page-context", change, priority=900)
-    app.connect("build-finished", serve_mathjax)
-    app.config.mathjax_path = "mathjax/tex-chtml.js"  # type: ignore[attr-defined]
+    light.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

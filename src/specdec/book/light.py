@@ -1,0 +1,198 @@
+"""A light site: formulas are typeset and icons drawn when the book is built, so that no page loads MathJax or Font Awesome.
+
+Both programs run here, in an embedded V8. A page then holds what they would make in the reader's browser: MathJax's boxes, with
+MathML beside them for screen readers, and the icons' own drawings.
+"""
+
+import html
+import json
+import re
+import shutil
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from fontTools import subset
+from py_mini_racer import MiniRacer
+from sphinx.application import Sphinx
+from sphinx.ext import mathjax
+from sphinx.util import logging
+
+# MathJax's components, each after what it needs. The wheel's tex-chtml.js holds them too, but asks for a browser.
+COMPONENTS = ["loader", "core", "adaptors/liteDOM", "input/tex", "output/chtml", "output/chtml/fonts/tex", "a11y/assistive-mml"]
+START = """
+const adaptor = MathJax._.adaptors.liteAdaptor.liteAdaptor();
+MathJax._.a11y["assistive-mml"].AssistiveMmlHandler(MathJax._.handlers.html_ts.RegisterHTMLHandler(adaptor));
+const InputJax = new MathJax._.input.tex_ts.TeX({ packages: ["base", "ams", "newcommand"] });
+const font = new MathJax._.output.chtml.fonts.tex_ts.TeXFont({ fontURL: "FONTS" });
+const OutputJax = new MathJax._.output.chtml_ts.CHTML({ font, adaptiveCSS: false, matchFontHeight: false });
+const page = MathJax._.mathjax.mathjax.document("", { InputJax, OutputJax });
+const typeset = (tex, display) => adaptor.outerHTML(page.convert(tex, { display }));
+const stylesheet = () => adaptor.textContent(OutputJax.styleSheet(page));
+"""
+FONTS = "output/chtml/fonts/woff-v2"
+# MathJax measures the text around a formula to make letters of the same height; 0.442 is its own fonts' height of an x.
+STYLE = '<style id="maths">/* MathJax 3, Apache License 2.0 */ mjx-container[jax] { font-size: calc(1ex / 0.442); } '
+
+ICON = re.compile(r'<(i|span) class="([^"]*\bfa-[^"]*)"([^>]*)></\1>')
+FAMILIES = {"fas": "fas", "fa-solid": "fas", "far": "far", "fa-regular": "far", "fab": "fab", "fa-brands": "fab"}
+
+# The theme's scripts turn "auto" into light or dark only after the first paint. Until then no border has a colour, so none is there.
+AUTO = 'document.documentElement.dataset.theme = localStorage.getItem("theme") || "auto";'
+AT_ONCE = """const { dataset } = document.documentElement;
+    dataset.theme = dataset.mode !== "auto" ? dataset.mode : matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";"""
+
+# What the theme loads and no page needs, and what only some pages need: the pattern of the asset, then the mark of its use.
+NEVER = re.compile(r'\s*<(script|link)\b[^>]*(fontawesome\.js|sphinx-thebe\.css)[^>]*>(</script>)?')
+ONLY_WITH = {r"(searchtools|language_data|searchindex)\.js": "search_as_you_type = true", r"sphinx-design\.min\.css|design-tabs\.js": '"sd-'}
+
+logger = logging.getLogger(__name__)
+
+
+def _folder(package: str, inside: str) -> Path:
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError(f"{package} is missing: pip install -r requirements.txt")
+    return Path(found.origin).parent / inside
+
+
+@cache
+def _mathjax() -> Any:
+    engine = MiniRacer()
+    engine.eval("var MathJax = {};")
+    for name in COMPONENTS:
+        engine.eval((_folder("sphinx-mathjax-offline", "static/mathjax") / f"{name}.js").read_text("utf-8"))
+    engine.eval(START)
+    return engine
+
+
+@cache
+def typeset(tex: str, display: bool) -> str:
+    """Return a formula as HTML: boxes for the eye, MathML for screen readers. What MathJax can't read is a ValueError."""
+    made = str(_mathjax().call("typeset", tex, display))
+    if mistake := re.search('data-mjx-error="([^"]*)"', made):
+        raise ValueError(f"MathJax can't read {tex!r}: {html.unescape(mistake[1])}")
+    return made
+
+
+def _formula(node: nodes.Element, tex: str, display: bool) -> str:
+    """Return the formula, or after a warning (an error in a strict build) its TeX."""
+    try:
+        return typeset(tex, display)
+    except ValueError as mistake:
+        logger.warning("%s", mistake, location=node)
+        return f"<code>{html.escape(tex)}</code>"
+
+
+def visit_math(translator: Any, node: nodes.math) -> None:
+    """Write a formula within a line."""
+    start = translator.starttag(node, "span", "", CLASS="math notranslate nohighlight")
+    translator.body.append(f"{start}{_formula(node, node.astext(), False)}</span>")
+    raise nodes.SkipNode
+
+
+def visit_displaymath(translator: Any, node: nodes.math_block) -> None:
+    """Write a formula of its own line as Sphinx does, number and link included, and typeset the TeX in it."""
+    before = len(translator.body)
+    try:
+        mathjax.html_visit_displaymath(translator, node)
+    except nodes.SkipNode:
+        written = "".join(translator.body[before:])
+    head, tex = re.fullmatch(r'(<div[^>]*>\s*(?:<span class="eqno">.*?</span>)?)(.*)</div>\s*', written, re.S).groups()  # type: ignore[union-attr]
+    tex = html.unescape(tex).strip().removeprefix(r"\[").removesuffix(r"\]")
+    translator.body[before:] = [f"{head}{_formula(node, tex, True)}</div>\n"]
+    raise nodes.SkipNode
+
+
+@cache
+def _rules() -> list[tuple[str, str]]:
+    text = _mathjax().call("stylesheet")
+    return [(" ".join(selector.split()), " ".join(rule.split())) for selector, rule in re.findall(r"([^{}]+)\{([^{}]*)\}", text)]
+
+
+def maths_style(page: str) -> str:
+    """Return those of MathJax's 2,800 rules that a page's formulas need, and the fonts that these name."""
+    names = re.compile(r"\b(?:mjx|tex)-[\w-]+", re.I)
+    used = {name.lower() for name in names.findall(page)}
+    kept = [
+        (selector, rule)
+        for selector, rule in _rules()
+        if "@" not in selector and any(used.issuperset(names.findall(part.lower())) for part in selector.split(","))
+    ]
+    families = set(re.findall(r"MJX\w+(?:-\w+)?", " ".join(rule for _, rule in kept)))
+    fonts = [("@font-face", rule) for selector, rule in _rules() if "@font-face" in selector and families & set(re.findall(r"MJX\w+(?:-\w+)?", rule))]
+    return "\n".join(f"{selector} {{{rule}}}" for selector, rule in [*fonts, *kept])
+
+
+@cache
+def _icons() -> dict[str, dict[str, list[Any]]]:
+    """Return the drawings in the theme's Font Awesome: family, name or older name, then width, height, …, path."""
+    engine = MiniRacer()
+    engine.eval("var window = globalThis;")
+    engine.eval((_folder("pydata_sphinx_theme", "theme/pydata_sphinx_theme/static") / "scripts/fontawesome.js").read_text("utf-8"))
+    styles = json.loads(engine.eval("JSON.stringify(___FONT_AWESOME___.styles)"))
+    for family in styles.values():
+        family.update({str(older): icon for icon in list(family.values()) for older in icon[2] if str(older) not in family})
+    return dict(styles)
+
+
+def icon(classes: str, attributes: str = "") -> str:
+    """Return the drawing for `<i class="fas fa-code fa-lg" …>`, as Font Awesome's script makes it. A title names it for all readers."""
+    words = classes.split()
+    family = next((FAMILIES[word] for word in words if word in FAMILIES), "fas")
+    name = next(word[3:] for word in words if word[3:] in _icons()[family])
+    width, height, _, _, path = _icons()[family][name]
+    kept = " ".join(["svg-inline--fa", *(word for word in words if word not in FAMILIES)])
+    title = re.search(r'\s*\btitle="([^"]*)"', attributes)
+    named = f' role="img"><title>{title[1]}</title>' if title else ' aria-hidden="true">'
+    attributes = attributes.replace(title[0], "") if title else attributes
+    return f'<svg class="{kept}"{attributes} viewBox="0 0 {width} {height}"{named}<path fill="currentColor" d="{path}"/></svg>'
+
+
+def lighter(page: str) -> str:
+    """Return a finished page with icons drawn and its formulas' rules, without assets that nothing in it uses. Twice is once."""
+    page = ICON.sub(lambda found: icon(found[2], found[3]), page)
+    page = NEVER.sub("", page).replace(AUTO, AT_ONCE)
+    for asset, use in ONLY_WITH.items():
+        if use not in page:
+            page = re.sub(rf'\s*<(script|link)\b[^>]*({asset})[^>]*>(</script>)?', "", page)
+    root = re.search('data-content_root="([^"]*)"', page)
+    if root and "<mjx-container" in page and STYLE not in page:
+        style = maths_style(page).replace("FONTS/", f"{root[1]}_static/mathjax/")
+        page = page.replace("</head>", f"{STYLE}\n{style}</style>\n</head>", 1)
+    return page
+
+
+def lighten(app: Sphinx, error: Exception | None) -> None:
+    """Make every page of the built site lighter, and bring the fonts."""
+    if error or app.builder.format != "html":
+        return
+    outdir = Path(app.outdir)
+    for path in [path for path in outdir.rglob("*.html") if "_static" not in path.parts]:
+        page = path.read_text("utf-8")
+        if (light := lighter(page)) != page:
+            path.write_text(light, "utf-8")
+    shutil.copytree(_folder("sphinx-mathjax-offline", "static/mathjax") / FONTS, outdir / "_static/mathjax", dirs_exist_ok=True)
+    subset_icons(outdir / "_static")
+
+
+def subset_icons(static: Path) -> None:
+    """Write the few glyphs that the theme's styles show as text (on admonitions, say) to a font of 3 KB; theirs has 156."""
+    styles = "".join((static / "styles" / name).read_text("utf-8") for name in ("pydata-sphinx-theme.css", "sphinx-book-theme.css"))
+    apart = re.sub(r"(?:\.fa-[\w-]+::?before,?)+\{[^}]*\}", "", styles)  # those rules are for <i> and for thousands of glyphs
+    codes = {int(code, 16) for code in re.findall(r'"\\(f[0-9a-f]{3})"', apart)} | {ord(sign) for sign in re.findall("[\ue000-\uf8ff]", apart)}
+    options = subset.Options(flavor="woff", layout_features=[], name_IDs=[0, 1, 2, 13, 14], notdef_outline=False)
+    font = subset.load_font(static / "vendor/fontawesome/webfonts/fa-solid-900.ttf", options)
+    chosen = subset.Subsetter(options)
+    chosen.populate(unicodes=codes)
+    chosen.subset(font)
+    subset.save_font(font, static / "icons.woff", options)
+
+
+def setup(app: Sphinx) -> None:
+    """Let Sphinx typeset with this module."""
+    app.add_html_math_renderer("typeset", (visit_math, None), (visit_displaymath, None))
+    app.config.html_math_renderer = "typeset"  # type: ignore[attr-defined]
+    app.connect("build-finished", lighten)

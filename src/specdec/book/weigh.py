@@ -1,0 +1,125 @@
+"""What a built page costs its reader, seen from headless Chromium: ``python -m specdec.book.weigh`` after ``make book``.
+
+Bytes and requests are exact. Times are from one run on one machine, without a network's delay: compare them within a run only.
+"""
+
+import functools
+import gzip
+import http.server
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SITE = Path("_build/html")
+TEXT_PAGE = "chapters/one-token"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+FLAGS += ["--disable-background-networking", "--disable-component-update"]
+PACKED = (".woff", ".woff2", ".png", ".jpg", ".gz")  # servers send these as they are
+
+# Noted in the page from its first moment: paints, tasks over 50 ms, shifts that no input asked for.
+WATCH = """
+window.weighed = { paint: 0, blocking: 0, shift: 0 };
+const watch = (type, note) => new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({ type, buffered: true });
+watch("paint", (entry) => { if (entry.name === "first-contentful-paint") weighed.paint = entry.startTime; });
+watch("longtask", (entry) => { weighed.blocking += entry.duration - 50; });
+watch("layout-shift", (entry) => { if (!entry.hadRecentInput) weighed.shift += entry.value; });
+"""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One page, opened once with nothing cached. ``parts`` maps each address to its (raw, gzipped) bytes."""
+
+    page: str
+    parts: dict[str, tuple[int, int]]
+    paint: float  # first contentful paint, ms
+    blocking: float  # beyond the first 50 ms of each long task, ms
+    shift: float  # cumulative layout shift, all shifts added up
+
+    @property
+    def raw(self) -> int:
+        """Bytes of everything that the page asked for."""
+        return sum(raw for raw, _ in self.parts.values())
+
+    @property
+    def gzipped(self) -> int:
+        """The same, each text gzipped at level 6; fonts and pictures are packed already."""
+        return sum(packed for _, packed in self.parts.values())
+
+
+@contextmanager
+def served(site: Path) -> Iterator[str]:
+    """Serve a folder on loopback, and yield its address with a slash at the end."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+
+
+def weigh(browser: Any, address: str, page: str, width: int = 1280) -> Weight:
+    """Open a page in a fresh context of a Playwright browser, and wait until it asks for nothing more."""
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    tab = context.new_page()
+    tab.add_init_script(WATCH)
+    answers: list[Any] = []
+    tab.on("response", lambda answer: answers.append(answer))
+    tab.goto(f"{address}{page}.html", wait_until="networkidle")
+    tab.evaluate("document.fonts.ready.then(() => new Promise((done) => setTimeout(done, 200)))")
+    seen = tab.evaluate("weighed")
+    parts = {answer.url.removeprefix(address): _sizes(answer.url, answer.body()) for answer in answers if answer.ok}
+    context.close()
+    return Weight(page, parts, seen["paint"], seen["blocking"], seen["shift"])
+
+
+def _sizes(url: str, body: bytes) -> tuple[int, int]:
+    packed = url.split("?")[0].endswith(PACKED)
+    return len(body), len(body) if packed else len(gzip.compress(body, 6, mtime=0))
+
+
+def table(weights: list[Weight]) -> str:
+    """Return the weights as a table in plain text, a page a line."""
+    head = f"{'page':28}{'raw KB':>9}{'gzip KB':>9}{'requests':>10}{'paint ms':>10}{'blocked ms':>12}{'shift':>8}"
+    lines = [
+        f"{w.page:28}{w.raw / 1000:9.1f}{w.gzipped / 1000:9.1f}{len(w.parts):10}{w.paint:10.0f}{w.blocking:12.0f}{w.shift:8.3f}"
+        for w in weights
+    ]
+    return "\n".join([head, *lines])
+
+
+def main() -> None:
+    """Weigh the text page and the heaviest lab of ``_build/html``; print the table and the lab's heaviest parts."""
+    labs = sorted((SITE / "labs").glob("*.html"), key=lambda path: path.stat().st_size)
+    if not labs:
+        sys.exit(f"{SITE} holds no built lab: run `make book` first")
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if not program:
+        sys.exit("no Chromium: apt install chromium, or set CHROMIUM to its path")
+    try:
+        from playwright.sync_api import sync_playwright  # here, since only tests and this script need it
+    except ImportError:
+        sys.exit("playwright is missing: pip install -r tests/requirements.txt")
+    with served(SITE) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        weights = [weigh(browser, address, page) for page in (TEXT_PAGE, f"labs/{labs[-1].stem}")]
+        browser.close()
+    print(table(weights))
+    print(f"\nThe heaviest parts of {weights[-1].page}, gzipped KB:")
+    for part, (_, packed) in sorted(weights[-1].parts.items(), key=lambda item: -item[1][1])[:12]:
+        print(f"{packed / 1000:9.1f}  {part}")
+
+
+if __name__ == "__main__":
+    main()
