@@ -13,7 +13,7 @@ export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 unexport PYTHONOPTIMIZE
 
-.PHONY: book serve test lint references lock clean
+.PHONY: book serve weigh test lint references lock clean
 .DELETE_ON_ERROR:
 
 # The cache goes first: it does not see changes in src/, and this build must run every cell.
@@ -26,6 +26,10 @@ serve:
 	@test -f _build/html/index.html || { echo "There is no site yet: run 'make book' first."; exit 1; }
 	@echo "Serving the book at http://127.0.0.1:8000/ until you press Ctrl-C."
 	@.venv/bin/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
+
+# What a text page and the heaviest lab cost a reader, in Chromium; after `make book`.
+weigh: .venv/.test
+	$(RUN) specdec.book.weigh
 
 test: .venv/.test lint book
 	$(RUN) pytest -n auto

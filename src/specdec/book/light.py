@@ -32,21 +32,28 @@ const page = MathJax._.mathjax.mathjax.document("", { InputJax, OutputJax });
 const typeset = (tex, display) => adaptor.outerHTML(page.convert(tex, { display }));
 const stylesheet = () => adaptor.textContent(OutputJax.styleSheet(page));
 """
+THEME_SCRIPT = "theme/pydata_sphinx_theme/static/scripts/fontawesome.js"
+THEME_FONT = "vendor/fontawesome/webfonts/fa-solid-900.ttf"
 FONTS = "output/chtml/fonts/woff-v2"
 # MathJax measures the text around a formula to make letters of the same height; 0.442 is its own fonts' height of an x.
 STYLE = '<style id="maths">/* MathJax 3, Apache License 2.0 */ mjx-container[jax] { font-size: calc(1ex / 0.442); } '
 
 ICON = re.compile(r'<(i|span) class="([^"]*\bfa-[^"]*)"([^>]*)></\1>')
+NOTICE = "<!-- Icons: Font Awesome Free 6 by @fontawesome, fontawesome.com/license/free (CC BY 4.0) -->"
 FAMILIES = {"fas": "fas", "fa-solid": "fas", "far": "far", "fa-regular": "far", "fab": "fab", "fa-brands": "fab"}
 
-# The theme's scripts turn "auto" into light or dark only after the first paint. Until then no border has a colour, so none is there.
+# The theme's scripts turn "auto" into light or dark only after the first paint; until then no colour is set, so no border either.
 AUTO = 'document.documentElement.dataset.theme = localStorage.getItem("theme") || "auto";'
 AT_ONCE = """const { dataset } = document.documentElement;
-    dataset.theme = dataset.mode !== "auto" ? dataset.mode : matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";"""
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    dataset.theme = dataset.mode !== "auto" ? dataset.mode : dark ? "dark" : "light";"""
 
 # What the theme loads and no page needs, and what only some pages need: the pattern of the asset, then the mark of its use.
 NEVER = re.compile(r'\s*<(script|link)\b[^>]*(fontawesome\.js|sphinx-thebe\.css)[^>]*>(</script>)?')
-ONLY_WITH = {r"(searchtools|language_data|searchindex)\.js": "search_as_you_type = true", r"sphinx-design\.min\.css|design-tabs\.js": '"sd-'}
+ONLY_WITH = {
+    r"(searchtools|language_data|searchindex)\.js": "search_as_you_type = true",
+    r"sphinx-design\.min\.css|design-tabs\.js": '"sd-',
+}
 
 logger = logging.getLogger(__name__)
 
@@ -108,8 +115,8 @@ def visit_displaymath(translator: Any, node: nodes.math_block) -> None:
 
 @cache
 def _rules() -> list[tuple[str, str]]:
-    text = _mathjax().call("stylesheet")
-    return [(" ".join(selector.split()), " ".join(rule.split())) for selector, rule in re.findall(r"([^{}]+)\{([^{}]*)\}", text)]
+    found = re.findall(r'([^{}]+)\{((?:[^{}"]|"[^"]*")*)\}', _mathjax().call("stylesheet"))  # a rule's text may be a brace
+    return [(" ".join(selector.split()), " ".join(rule.split())) for selector, rule in found]
 
 
 def maths_style(page: str) -> str:
@@ -121,8 +128,9 @@ def maths_style(page: str) -> str:
         for selector, rule in _rules()
         if "@" not in selector and any(used.issuperset(names.findall(part.lower())) for part in selector.split(","))
     ]
-    families = set(re.findall(r"MJX\w+(?:-\w+)?", " ".join(rule for _, rule in kept)))
-    fonts = [("@font-face", rule) for selector, rule in _rules() if "@font-face" in selector and families & set(re.findall(r"MJX\w+(?:-\w+)?", rule))]
+    families = set(re.findall(r"MJX[\w-]+", " ".join(rule for _, rule in kept)))
+    faces = [rule for selector, rule in _rules() if selector.startswith("@font-face")]
+    fonts = [("@font-face", rule) for rule in faces if families.intersection(re.findall(r"MJX[\w-]+", rule))]
     return "\n".join(f"{selector} {{{rule}}}" for selector, rule in [*fonts, *kept])
 
 
@@ -131,19 +139,21 @@ def _icons() -> dict[str, dict[str, list[Any]]]:
     """Return the drawings in the theme's Font Awesome: family, name or older name, then width, height, …, path."""
     engine = MiniRacer()
     engine.eval("var window = globalThis;")
-    engine.eval((_folder("pydata_sphinx_theme", "theme/pydata_sphinx_theme/static") / "scripts/fontawesome.js").read_text("utf-8"))
-    styles = json.loads(engine.eval("JSON.stringify(___FONT_AWESOME___.styles)"))
+    engine.eval(_folder("pydata_sphinx_theme", THEME_SCRIPT).read_text("utf-8"))
+    styles = json.loads(str(engine.eval("JSON.stringify(___FONT_AWESOME___.styles)")))
     for family in styles.values():
         family.update({str(older): icon for icon in list(family.values()) for older in icon[2] if str(older) not in family})
     return dict(styles)
 
 
 def icon(classes: str, attributes: str = "") -> str:
-    """Return the drawing for `<i class="fas fa-code fa-lg" …>`, as Font Awesome's script makes it. A title names it for all readers."""
+    """Return the drawing for `<i class="fas fa-code fa-lg" …>`, as Font Awesome's script makes it; a title names it for all."""
     words = classes.split()
-    family = next((FAMILIES[word] for word in words if word in FAMILIES), "fas")
-    name = next(word[3:] for word in words if word[3:] in _icons()[family])
-    width, height, _, _, path = _icons()[family][name]
+    family = _icons()[next((FAMILIES[word] for word in words if word in FAMILIES), "fas")]
+    name = next((word[3:] for word in words if word.startswith("fa-") and word[3:] in family), None)
+    if name is None:
+        raise ValueError(f"Font Awesome has no icon for the classes {classes!r}: see fontawesome.com/v6/search?o=r&m=free")
+    width, height, _, _, path = family[name]
     kept = " ".join(["svg-inline--fa", *(word for word in words if word not in FAMILIES)])
     title = re.search(r'\s*\btitle="([^"]*)"', attributes)
     named = f' role="img"><title>{title[1]}</title>' if title else ' aria-hidden="true">'
@@ -153,7 +163,10 @@ def icon(classes: str, attributes: str = "") -> str:
 
 def lighter(page: str) -> str:
     """Return a finished page with icons drawn and its formulas' rules, without assets that nothing in it uses. Twice is once."""
-    page = ICON.sub(lambda found: icon(found[2], found[3]), page)
+    drawn = ICON.sub(lambda found: icon(found[2], found[3]), page)
+    if drawn != page and NOTICE not in page:
+        drawn = drawn.replace("</head>", f"{NOTICE}\n</head>", 1)
+    page = drawn
     page = NEVER.sub("", page).replace(AUTO, AT_ONCE)
     for asset, use in ONLY_WITH.items():
         if use not in page:
@@ -174,17 +187,19 @@ def lighten(app: Sphinx, error: Exception | None) -> None:
         page = path.read_text("utf-8")
         if (light := lighter(page)) != page:
             path.write_text(light, "utf-8")
+    if (outdir / "_static" / THEME_FONT).exists():
+        subset_icons(outdir / "_static")
     shutil.copytree(_folder("sphinx-mathjax-offline", "static/mathjax") / FONTS, outdir / "_static/mathjax", dirs_exist_ok=True)
-    subset_icons(outdir / "_static")
 
 
 def subset_icons(static: Path) -> None:
-    """Write the few glyphs that the theme's styles show as text (on admonitions, say) to a font of 3 KB; theirs has 156."""
-    styles = "".join((static / "styles" / name).read_text("utf-8") for name in ("pydata-sphinx-theme.css", "sphinx-book-theme.css"))
-    apart = re.sub(r"(?:\.fa-[\w-]+::?before,?)+\{[^}]*\}", "", styles)  # those rules are for <i> and for thousands of glyphs
-    codes = {int(code, 16) for code in re.findall(r'"\\(f[0-9a-f]{3})"', apart)} | {ord(sign) for sign in re.findall("[\ue000-\uf8ff]", apart)}
+    """Write the few glyphs that the theme's styles show as text (on admonitions, say) to a font of 2 KB; theirs has 156."""
+    styles = "".join(path.read_text("utf-8") for path in sorted((static / "styles").glob("*.css")))
+    apart = re.sub(r"(?:\.fa-[\w-]+::?before,?)+\{[^}]*\}", "", styles)  # those rules are for <i>, and for thousands of glyphs
+    codes = {int(code, 16) for code in re.findall(r'"\\(f[0-9a-f]{3})"', apart)}
+    codes |= {ord(sign) for sign in apart if "\ue000" <= sign <= "\uf8ff"}
     options = subset.Options(flavor="woff", layout_features=[], name_IDs=[0, 1, 2, 13, 14], notdef_outline=False)
-    font = subset.load_font(static / "vendor/fontawesome/webfonts/fa-solid-900.ttf", options)
+    font = subset.load_font(static / THEME_FONT, options)
     chosen = subset.Subsetter(options)
     chosen.populate(unicodes=codes)
     chosen.subset(font)

@@ -25,7 +25,8 @@ PACKED = (".woff", ".woff2", ".png", ".jpg", ".gz")  # servers send these as the
 # Noted in the page from its first moment: paints, tasks over 50 ms, shifts that no input asked for.
 WATCH = """
 window.weighed = { paint: 0, blocking: 0, shift: 0 };
-const watch = (type, note) => new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({ type, buffered: true });
+const watch = (type, note) =>
+  new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({ type, buffered: true });
 watch("paint", (entry) => { if (entry.name === "first-contentful-paint") weighed.paint = entry.startTime; });
 watch("longtask", (entry) => { weighed.blocking += entry.duration - 50; });
 watch("layout-shift", (entry) => { if (!entry.hadRecentInput) weighed.shift += entry.value; });
@@ -76,7 +77,8 @@ def weigh(browser: Any, address: str, page: str, width: int = 1280) -> Weight:
     tab.add_init_script(WATCH)
     answers: list[Any] = []
     tab.on("response", lambda answer: answers.append(answer))
-    tab.goto(f"{address}{page}.html", wait_until="networkidle")
+    tab.goto(f"{address}{page}.html")
+    tab.wait_for_load_state("networkidle")
     tab.evaluate("document.fonts.ready.then(() => new Promise((done) => setTimeout(done, 200)))")
     seen = tab.evaluate("weighed")
     parts = {answer.url.removeprefix(address): _sizes(answer.url, answer.body()) for answer in answers if answer.ok}

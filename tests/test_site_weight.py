@@ -1,0 +1,175 @@
+"""The site is light: what each page makes Chromium load, that nothing in it jumps, and formulas and icons that need no script.
+
+The tests of built pages need `_build/html` (`make book`) and Chromium, like those in test_site.py.
+"""
+
+import gzip
+import html
+import io
+import re
+
+import pytest
+from bs4 import BeautifulSoup
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
+
+from specdec.book import light, weigh
+from test_site import PAGES, SITE, browser, built  # noqa: F401  (browser is the fixture)
+
+TEXT, LAB = 600_000, 800_000  # bytes, gzipped
+SHIFT = 0.05  # cumulative layout shift
+
+
+@pytest.fixture(scope="module")
+def address():
+    with weigh.served(SITE) as address:
+        yield address
+
+
+# ---- built pages ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*PAGES, "genindex", "search"])
+def test_a_page_is_light_and_loads_neither_mathjax_nor_font_awesome(browser, address, name):  # noqa: F811
+    built(name)
+    weight = weigh.weigh(browser, address, name)
+    assert weight.parts[f"{name}.html"][0] == (SITE / f"{name}.html").stat().st_size
+    assert weight.gzipped < (LAB if name.startswith("labs/") else TEXT), weigh.table([weight])
+    assert [part for part in weight.parts if re.search(r"fontawesome|mathjax.*\.js|sphinx-thebe", part)] == []
+    assert ("searchindex.js" in weight.parts) == (name == "search")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", ["chapters/one-token", "labs/kv-storage"])
+def test_a_page_does_not_jump_while_it_loads(browser, address, name, width):  # noqa: F811
+    built(name)
+    assert weigh.weigh(browser, address, name, width).shift < SHIFT
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_formula_is_typeset_and_every_glyph_has_its_rule(name):
+    page = built(name)
+    for formula in page.select(".math"):
+        assert formula.select_one("mjx-container > mjx-assistive-mml > math").text.strip()
+        assert not re.search(r"\\[([\])]|\\begin", formula.text)
+    assert page.select("merror, mjx-merror, mjx-utext") == [], "an error, or a sign that MathJax's fonts lack"
+    glyphs = {glyph["class"][0] for glyph in page.select("mjx-c[class]")}
+    rules = page.select_one("style#maths").text if glyphs else ""
+    assert {glyph for glyph in glyphs if not re.search(rf"{glyph}\b[^{{}}]*::before", rules)} == set()
+    fonts = re.findall(r'url\("([^"]*)"\)', rules)
+    assert all((SITE / name).parent.joinpath(font).is_file() for font in fonts)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_icon_is_drawn(name):
+    page = built(name)
+    assert page.select("i[class*=fa-], span[class*=fa-]") == []
+    icons = page.select("svg.svg-inline--fa")
+    assert {"fa-bars", "fa-magnifying-glass", "fa-github", "fa-moon"} <= {word for icon in icons for word in icon["class"]}
+    assert all(icon.path["d"] and (icon.get("aria-hidden") or icon.title.text) for icon in icons)
+
+
+# ---- the parts --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_weight_is_exact_and_a_jump_is_seen(browser, tmp_path):  # noqa: F811
+    style = "p { margin: 1px }\n" * 500
+    late = "setTimeout(() => { document.querySelector('div').style.height = '300px'; }, 300)"
+    text = f"<!doctype html><link rel=stylesheet href=a.css><div></div><p>{'words ' * 500}</p><script>{late}</script>"
+    (tmp_path / "a.css").write_text(style)
+    (tmp_path / "jumps.html").write_text(text)
+    (tmp_path / "stays.html").write_text(text.replace("300px", "0px"))
+    with weigh.served(tmp_path) as address:
+        jumps, stays = (weigh.weigh(browser, address, page) for page in ("jumps", "stays"))
+    assert jumps.parts["a.css"] == (len(style), len(gzip.compress(style.encode(), 6, mtime=0)))
+    assert jumps.raw == len(style) + len(text)
+    assert stays.shift == 0 < SHIFT < jumps.shift
+    assert jumps.paint > 0
+
+
+def test_typesetting_keeps_the_meaning():
+    made = BeautifulSoup(light.typeset(r"\alpha = \sum_x \min(p(x), q(x))", False), "html.parser")
+    assert made.math.text == "α=∑xmin(p(x),q(x))"
+    assert made.select_one("mjx-math")["aria-hidden"] == "true"
+    assert not made.select("[tabindex]")
+
+
+@pytest.mark.parametrize(("tex", "mistake"), [(r"\frac{a", "Missing close brace"), (r"\alhpa", "Undefined control sequence")])
+def test_wrong_tex_is_named(tex, mistake):
+    with pytest.raises(ValueError, match=mistake):
+        light.typeset(tex, True)
+
+
+def page_with(formula):
+    return f'<html data-content_root="../"><head></head>{light.typeset(formula, False)}</html>'
+
+
+def test_a_page_takes_the_rules_of_its_own_glyphs_and_the_fonts_they_name():
+    style = light.maths_style(page_with(r"\{x\}"))  # a brace in a rule's text, before the rules of other signs
+    glyphs = dict(re.findall(r'mjx-c\.mjx-(\w+)\S*::before {[^"]*content: "([^"]*)"', style))
+    assert glyphs == {"c7B": "{", "c7D": "}", "c1D465": "x"}, "x, and not y"
+    assert "mjx-mtable" not in style
+    assert set(re.findall(r"MathJax_[\w-]+", style)) == {"MathJax_Zero", "MathJax_Main-Regular", "MathJax_Math-Italic"}
+    assert "MathJax_AMS" in light.maths_style(page_with(r"\mathbb{E}"))
+
+
+def test_a_light_page_stays_as_it_is():
+    script = '<script defer src="../_static/scripts/fontawesome.js?digest=5"></script>'
+    page = page_with("x").replace("<head>", f"<head>{script}{light.AUTO}")
+    page = page.replace("</html>", '<i class="fas fa-code"></i></html>')
+    once = light.lighter(page)
+    assert light.lighter(once) == once
+    assert "fontawesome.js" not in once and "<i " not in once and light.AUTO not in once
+    assert "../_static/mathjax/MathJax_Math-Italic.woff" in once and once.count(light.NOTICE) == 1
+
+
+def test_what_a_page_uses_stays():
+    tags = '<link href="_static/sphinx-design.min.css?v=6"/><script src="searchindex.js"></script>'
+    assert light.lighter(tags) == ""
+    used = tags + '<div class="sd-card">search_as_you_type = true</div>'
+    assert light.lighter(used) == used
+
+
+def test_an_icon_is_the_drawing_of_the_script():
+    # adjust is an older name of circle-half-stroke
+    made = light.icon("theme-switch fa-solid fa-adjust   fa-lg", ' data-mode="auto" title="As set"')
+    drawn = BeautifulSoup(made, "html.parser").svg
+    assert 'viewBox="0 0 512 512"' in made
+    assert drawn["class"] == ["svg-inline--fa", "theme-switch", "fa-adjust", "fa-lg"]
+    assert drawn["data-mode"] == "auto" and drawn["role"] == "img" and drawn.title.text == "As set"
+    assert 'aria-hidden="true"' in light.icon("fab fa-github")
+    with pytest.raises(ValueError, match="fa-nothing"):
+        light.icon("fas fa-nothing")
+
+
+@pytest.fixture
+def build(tmp_path):
+    """Build one page; return it parsed, and the warnings."""
+
+    def build(text):
+        (tmp_path / "index.md").write_text("# Page\n\n" + text, "utf-8")
+        settings = {"extensions": ["myst_parser", "specdec.book.site"], "html_theme": "basic", "math_number_all": False}
+        settings["myst_enable_extensions"] = ["dollarmath", "amsmath"]
+        out, warnings = tmp_path / "out", io.StringIO()
+        with docutils_namespace():
+            Sphinx(tmp_path, None, out, tmp_path / "trees", "html", settings, status=None, warning=warnings).build()
+        return BeautifulSoup((out / "index.html").read_text("utf-8"), "html.parser"), warnings.getvalue()
+
+    return build
+
+
+def test_a_numbered_equation_keeps_its_number_and_its_links(build):
+    page, warnings = build("$$a < b$$ (eq-order)\n\nSee {eq}`eq-order`.\n\n\\begin{align}x &= 1 \\\\ y &= 2\\end{align}\n")
+    assert not warnings
+    first, second = page.select("div.math")
+    assert first.select_one(".eqno").text.startswith("(1)")
+    assert first.math.text == "a<b" and first.select_one("mjx-container")["display"] == "true"
+    assert page.select_one(f"p a[href='#{first['id']}']").text == "(1)"
+    assert len(second.math.select("mtr")) == 2
+    assert not [script for script in page.select("script[src]") if "mathjax" in script["src"]]
+
+
+def test_wrong_tex_on_a_page_is_a_warning_with_its_place(build):
+    page, warnings = build("Here is $\\frac{1 & 2$.\n")
+    assert "index.md:3" in warnings and "WARNING" in warnings and "MathJax can't read" in warnings
+    assert html.unescape(page.select_one(".math code").text) == "\\frac{1 & 2"
