@@ -8,7 +8,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from specdec.book import light
+from specdec.book import access, light
 
 EVIDENCE = {
     "derived": "follows from a definition here, checked exactly",
@@ -160,4 +160,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     for change in (drop_thebe, drop_widget_state, mount_labs):
         app.connect("html-page-context", change, priority=900)
     light.setup(app)
+    access.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,13 @@
+// What scrolls sideways can be reached with Tab, and then scrolled with the arrow keys. The theme does this for code and tables.
+const WIDE = "mjx-container[display], .book-figure";
+
+function reach() {
+  for (const box of document.querySelectorAll(WIDE)) {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }
+}
+
+addEventListener("load", reach);
+addEventListener("resize", reach);
+addEventListener("toggle", reach, true);
