@@ -11,3 +11,9 @@ function reach() {
 addEventListener("load", reach);
 addEventListener("resize", reach);
 addEventListener("toggle", reach, true);
+
+// A closed menu gives the focus back to the button that opened it.
+addEventListener("DOMContentLoaded", () => {
+  for (const [menu, button] of [["#pst-primary-sidebar-modal", ".primary-toggle"], ["#pst-secondary-sidebar-modal", ".secondary-toggle"]])
+    document.querySelector(menu)?.addEventListener("close", () => document.querySelector(button)?.focus());
+});
