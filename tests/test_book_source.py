@@ -1,5 +1,6 @@
 """The pages' sources: complete front matter, known tags, exercises that check themselves, no stray reference."""
 
+import ast
 import json
 import re
 import warnings
@@ -115,3 +116,35 @@ def test_the_repositorys_address_is_the_same_everywhere():
     address = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["repository"]["url"]
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["repository-code"] == address
     assert address in (ROOT / "README.md").read_text("utf-8")
+
+
+@notebooks
+def test_every_picture_comes_with_its_words(path):
+    """A figure is shown by `figures.figure`, which asks for both texts; a cell that draws by itself would show one without."""
+    for number, cell in enumerate(code_cells(path), 1):
+        assert unworded(cell.source) == [], f"cell {number}"
+
+
+def unworded(code):
+    """Return what in a cell would show a picture without alternative text and caption."""
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    named = [(call, getattr(call.func, "attr", getattr(call.func, "id", ""))) for call in calls]
+    shown = [call for call, name in named if name == "figure"]
+    wrong = [ast.unparse(call) for call in shown if not {"alt", "caption"} <= {word.arg for word in call.keywords}]
+    wrong += [word for word in ("pyplot", "plt", "pylab", "%matplotlib") if re.search(rf"(?<!\w){word}\b", code)]
+    drawn = any(ast.unparse(call.func) == "figures.new" for call in calls)
+    return wrong + ["figures.new without figures.figure"] * (drawn and not shown)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "figures.figure(fig, alt='A line')",
+        "figures.figure(fig, caption='It rises')",
+        "fig, ax = figures.new()\nfig",
+        "import matplotlib.pyplot as plt\nplt.plot([1, 2])",
+    ],
+)
+def test_a_picture_without_its_words_is_noticed(code):
+    assert unworded(code)
+    assert not unworded("fig, ax = figures.new()\nfigures.figure(fig, alt='A line', caption='It rises')")

@@ -1,12 +1,15 @@
 """Figures: alternative text and caption, a drawing that is the same in every build, colours that can be read."""
 
+import itertools
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib.colors
 import numpy as np
 import pytest
 from bs4 import BeautifulSoup
+from colorspacious import cspace_convert
 
 from specdec.book import figures
 
@@ -88,3 +91,37 @@ def test_a_pyplot_figure_is_closed():
 def test_the_library_does_not_import_what_only_pages_need():
     code = "import sys, specdec; sys.exit(any(m in sys.modules for m in ('matplotlib', 'sphinx', 'IPython', 'docutils')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+VISIONS = [None, "protanomaly", "deuteranomaly", "tritanomaly"]
+APART = 20  # CIE76 distance, in CIELAB; one is about what can be told side by side, and lines stand apart
+
+
+def seen(colour, vision):
+    """Return a colour as somebody without one kind of cones sees it, in sRGB (Machado, Oliveira and Fernandes, 2009)."""
+    rgb = np.array(matplotlib.colors.to_rgb(colour))
+    return rgb if vision is None else cspace_convert(rgb, {"name": "sRGB1+CVD", "cvd_type": vision, "severity": 100}, "sRGB1").clip(0, 1)
+
+
+def nearest(colours, vision):
+    """Return the smallest distance of two colours."""
+    labs = [cspace_convert(seen(colour, vision), "sRGB1", "CIELab") for colour in colours]
+    return min(np.linalg.norm(one - other) for one, other in itertools.combinations(labs, 2))
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+def test_colours_are_told_apart_whatever_the_eye(vision):
+    assert nearest(figures.COLOURS, vision) >= APART
+
+
+def test_a_palette_of_red_and_green_would_fail():
+    colours = ["#d62728", "#6b8e23"]
+    assert nearest(colours, None) >= APART > nearest(colours, "deuteranomaly")
+
+
+def test_the_style_is_a_file_that_matplotlib_takes_as_it_is():
+    import matplotlib.style
+
+    with matplotlib.style.context(Path(figures.__file__).with_name("book.mplstyle")):
+        assert matplotlib.rcParams["axes.prop_cycle"] == figures.STYLE["axes.prop_cycle"]
+    assert len(set(figures.DASHES)) == len(figures.COLOURS) == len(set(figures.COLOURS))

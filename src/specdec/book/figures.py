@@ -4,29 +4,15 @@ import html
 import io
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import matplotlib
-from cycler import cycler
 from matplotlib.figure import Figure
 
-# Each at least 3:1 against white and against the theme's dark page, and apart in the common colour blindnesses.
-COLOURS = ("#1b7bbf", "#d55e00", "#009e73", "#b565a7", "#808080")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)))  # with the colours, so that a line is never told by colour alone
-
-STYLE: dict[str, Any] = {
-    "axes.prop_cycle": cycler(color=COLOURS, linestyle=DASHES),
-    "axes.facecolor": "none",
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "figure.facecolor": "none",
-    "savefig.facecolor": "none",
-    "legend.frameon": False,
-    "legend.facecolor": "none",
-    "font.size": 11,
-    "lines.linewidth": 2,
-    "hatch.linewidth": 0.8,
-}
+STYLE = matplotlib.rc_params_from_file(str(Path(__file__).with_name("book.mplstyle")), use_default_template=False)
+COLOURS: tuple[str, ...] = tuple(STYLE["axes.prop_cycle"].by_key()["color"])
+DASHES: tuple[Any, ...] = tuple(STYLE["axes.prop_cycle"].by_key()["linestyle"])  # a line is never told by colour alone
 
 
 def new(width: float = 5.0, height: float = 2.8, **subplots: Any) -> tuple[Figure, Any]:
@@ -61,7 +47,7 @@ def figure(fig: Figure, alt: str, caption: str) -> Drawing:
     if not alt.strip() or not caption.strip():
         raise ValueError("a figure needs alternative text and a caption")
     # The salt makes the ids inside the SVG the same in every build, and different from other figures'.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": alt}):
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": alt}):
         buffer = io.StringIO()
         fig.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     if pyplot := sys.modules.get("matplotlib.pyplot"):

@@ -44,7 +44,7 @@ export const figure = (drawing, caption) => node("figure", {}, drawing, node("fi
 // A table that scrolls by itself.
 export const table = (caption, ...inside) => node("div", { class: "lab-table", tabindex: 0, role: "region", "aria-label": caption },
   node("table", {}, node("caption", {}, caption), ...inside));
-export const head = (...names) => node("thead", {}, node("tr", {}, ...names.map((name) => node("th", { scope: "col" }, name))));
+export const head = (...names) => node("thead", {}, node("tr", {}, ...names.map((name) => name ? node("th", { scope: "col" }, name) : node("td"))));
 
 const row = (cells) => node("tr", {}, ...cells.map((cell, i) => node(i ? "td" : "th", i ? {} : { scope: "row" }, cell)));
 

@@ -51,8 +51,8 @@ AT_ONCE = """const { dataset } = document.documentElement;
 # What the theme loads and no page needs, and what only some pages need: the pattern of the asset, then the mark of its use.
 NEVER = re.compile(r'\s*<(script|link)\b[^>]*(fontawesome\.js|sphinx-thebe\.css)[^>]*>(</script>)?')
 ONLY_WITH = {
-    r"(searchtools|language_data|searchindex)\.js": "search_as_you_type = true",
-    r"sphinx-design\.min\.css|design-tabs\.js": '"sd-',
+    r"(searchtools|language_data|searchindex)\.js": ('id="search-results"', "search_as_you_type = true"),
+    r"sphinx-design\.min\.css|design-tabs\.js": ('"sd-',),
 }
 
 logger = logging.getLogger(__name__)
@@ -168,8 +168,8 @@ def lighter(page: str) -> str:
         drawn = drawn.replace("</head>", f"{NOTICE}\n</head>", 1)
     page = drawn
     page = NEVER.sub("", page).replace(AUTO, AT_ONCE)
-    for asset, use in ONLY_WITH.items():
-        if use not in page:
+    for asset, uses in ONLY_WITH.items():
+        if not any(use in page for use in uses):
             page = re.sub(rf'\s*<(script|link)\b[^>]*({asset})[^>]*>(</script>)?', "", page)
     root = re.search('data-content_root="([^"]*)"', page)
     if root and "<mjx-container" in page and STYLE not in page:

@@ -8,7 +8,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from specdec.book import light
+from specdec.book import access, light
 
 EVIDENCE = {
     "derived": "follows from a definition here, checked exactly",
@@ -162,4 +162,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     light.setup(app)
     for part in ("repository", "notebooks"):
         app.setup_extension(f"specdec.book.{part}")
+    access.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

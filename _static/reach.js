@@ -1,0 +1,19 @@
+// What scrolls sideways can be reached with Tab, and then scrolled with the arrow keys. The theme does this for code and tables.
+const WIDE = "mjx-container[display], .book-figure";
+
+function reach() {
+  for (const box of document.querySelectorAll(WIDE)) {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }
+}
+
+addEventListener("load", reach);
+addEventListener("resize", reach);
+addEventListener("toggle", reach, true);
+
+// A closed menu gives the focus back to the button that opened it.
+addEventListener("DOMContentLoaded", () => {
+  for (const [menu, button] of [["#pst-primary-sidebar-modal", ".primary-toggle"], ["#pst-secondary-sidebar-modal", ".secondary-toggle"]])
+    document.querySelector(menu)?.addEventListener("close", () => document.querySelector(button)?.focus());
+});

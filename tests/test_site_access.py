@@ -1,0 +1,257 @@
+"""The built site for everyone: axe-core finds nothing on any page, and what the theme brings (search, menu, switch) works.
+
+Needs `_build/html` (`make book`) and Chromium, like test_site.py.
+"""
+
+import functools
+import http.server
+import re
+import threading
+from pathlib import Path
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import expect
+
+from specdec.book import access
+from test_site import PAGES, SITE, address, browser, built, context, visit  # noqa: F401  (fixtures among them)
+
+OTHERS = ["search", "genindex", "py-modindex", "prf-prf", "404"]  # made by Sphinx and by us, and in no table of contents
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+COLOURS = ["color-contrast", "link-in-text-block"]
+MORE = ["label-content-name-mismatch", "region", "empty-table-header", "aria-deprecated-role"]  # outside WCAG's tags; the theme broke them
+
+# Faults of the theme's that stand for now: page, axe's rule, and the upstream reason. An entry that its page no longer needs fails.
+KNOWN: dict[str, dict[str, str]] = {}
+
+# Colours fade when the theme changes, and would be judged half-way.
+STILL = "*, ::before, ::after { transition: none !important; animation: none !important }"
+
+
+# Text is judged once for each look: axe takes seconds for the thousands of words of a page's code, which share a dozen looks.
+LOOKS = """() => {
+  const seen = new Set();
+  for (const leaf of document.querySelectorAll("main :is(span, td, th, li, a, code)")) {
+    leaf.removeAttribute("data-alike");
+    if (leaf.childElementCount) continue;
+    const { color, fontSize, fontWeight, opacity } = getComputedStyle(leaf), look = [leaf.tagName, color, fontSize, fontWeight, opacity];
+    for (let box = leaf; box; box = box.parentElement) look.push(getComputedStyle(box).backgroundColor);
+    if (seen.size === seen.add(look.filter((part) => part !== "rgba(0, 0, 0, 0)").join()).size) leaf.dataset.alike = "";
+  }
+}"""
+
+
+def violations(page, colours):
+    """What axe finds: rules and elements. A formula's letters have its line's colour and are hidden from screen readers."""
+    options, exclude = {"resultTypes": ["violations"], "preload": False}, ["mjx-math"]
+    if colours:
+        page.evaluate(LOOKS)
+        options["runOnly"], exclude = {"type": "rule", "values": COLOURS}, ["mjx-math", "[data-alike]"]
+    else:
+        off = {rule: {"enabled": False} for rule in COLOURS}
+        options |= {"runOnly": {"type": "tag", "values": WCAG}, "rules": off | {rule: {"enabled": True} for rule in MORE}}
+    context = {"exclude": [[selector] for selector in exclude]}
+    found = page.evaluate("([context, options]) => axe.run(context, options)", [context, options])["violations"]
+    return {rule["id"]: [node["html"][:200] for node in rule["nodes"]] for rule in found}
+
+
+def dress(page, width, theme):
+    """Show a loaded page at a width in a theme, as its own switch would."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("theme => Object.assign(document.documentElement.dataset, { theme, mode: theme })", theme)
+
+
+@pytest.fixture
+def judged(visit):  # noqa: F811
+    """Open a page for axe."""
+
+    def judged(name):
+        page = visit(name)
+        page.add_style_tag(content=STILL)
+        page.evaluate(AXE.read_text("utf-8") + ";0")
+        return page
+
+    return judged
+
+
+@pytest.mark.parametrize("name", [*PAGES, *OTHERS])
+def test_axe_finds_nothing_wide_and_narrow_light_and_dark(judged, name):
+    """Each width with its own load of axe's rules, each theme at each width with those about colour: themes change nothing else."""
+    page, found = judged(name), {}
+    for width in (1280, 390):
+        dress(page, width, "light")
+        page.wait_for_timeout(350)  # the theme waits for the end of a change of size before it says what scrolls
+        found[f"{width}"] = violations(page, colours=False)
+    page.eval_on_selector_all("mjx-math", "all => all.forEach(formula => formula.replaceChildren())")  # thousands of elements less
+    for width in (390, 1280):
+        for theme in ("light", "dark"):
+            dress(page, width, theme)
+            found[f"{width}, {theme}"] = violations(page, colours=True)
+    known = KNOWN.get(name, {})
+    assert {look: rest for look, rules in found.items() if (rest := {key: rules[key] for key in rules if key not in known})} == {}
+    assert set(known) == set().union(*found.values()), "known faults that are gone: take them off the list"
+
+
+def test_axe_is_asked_for_what_it_can_find(judged):
+    """A wrong twin for each kind of fault: the run above would have failed on it."""
+    page = judged("chapters/notation")
+    page.evaluate("""document.querySelector("article").insertAdjacentHTML("beforeend",
+      `<img src="../_static/favicon.svg"><p style="color: #bbb; background: #fff">faint</p><input><button aria-label="Open menu">Look here</button>
+       <div style="width: 5em; height: 3em; overflow: auto">${"wide ".repeat(99)}</div>`)""")
+    found = violations(page, colours=True) | violations(page, colours=False)
+    assert {"image-alt", "color-contrast", "label", "label-content-name-mismatch", "scrollable-region-focusable"} <= set(found), found
+
+
+@pytest.mark.parametrize("name", [*PAGES, *OTHERS])
+def test_headings_step_down_one_at_a_time_from_one_first(name):
+    page = built(name)  # outside the article the theme keeps the title and the contents again, for paper
+    levels = [int(heading.name[1]) for heading in (page.select_one("article") or page.main).select("h1, h2, h3, h4, h5, h6")]
+    assert levels.count(1) == 1
+    assert all(later <= sooner + 1 for sooner, later in zip(levels, levels[1:], strict=False)), levels
+
+
+def test_the_first_tab_shows_the_skip_link_which_leads_to_the_text(visit):  # noqa: F811
+    page = visit("chapters/one-token")
+    link = page.locator("#pst-skip-link a")
+    assert not page.evaluate("document.querySelector('#pst-skip-link').contains(document.activeElement)")
+    page.keyboard.press("Tab")
+    expect(link).to_be_focused()
+    expect(link).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.querySelector('#main-content').contains(document.activeElement)")
+
+
+def test_the_theme_switch_changes_the_colours_and_is_remembered(visit):  # noqa: F811
+    page = visit("chapters/notation")
+    switch = page.get_by_role("button", name="Color mode")
+    shown = "[document.documentElement.dataset.mode, getComputedStyle(document.body).backgroundColor]"
+    seen = {}
+    for _ in range(3):
+        switch.click()
+        mode, colour = page.evaluate(shown)
+        seen[mode] = colour
+    assert set(seen) == {"light", "dark", "auto"}
+    assert seen["light"] == seen["auto"] != seen["dark"]
+    while page.evaluate(shown)[0] != "dark":
+        switch.press("Enter")
+    page.reload()
+    assert page.evaluate(shown) == ["dark", seen["dark"]]
+    page.evaluate("localStorage.clear()")
+    assert page.complaints == []
+
+
+def test_search_finds_pages_without_another_server(visit):  # noqa: F811
+    page = visit("intro")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("residual")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search.html?q=residual*")
+    results = page.locator("#search-results li a")
+    expect(results.first).to_be_visible()
+    assert "one-token.html" in " ".join(link.get_attribute("href") for link in results.all())
+    results.first.click()
+    page.wait_for_url(re.compile(r"/(chapters|labs)/"))
+    assert page.outside == page.complaints == []
+
+
+def test_the_menu_of_a_phone_opens_leads_on_and_closes(visit):  # noqa: F811
+    page = visit("intro", 390)
+    menu, entry = page.locator("button.primary-toggle"), page.locator(".bd-sidebar-primary a[href='chapters/one-token.html']")
+    expect(entry).not_to_be_visible()
+    menu.focus()
+    page.keyboard.press("Enter")
+    expect(entry).to_be_in_viewport()
+    page.keyboard.press("Escape")
+    expect(entry).not_to_be_visible()
+    expect(menu).to_be_focused()
+    menu.click()
+    entry.click()
+    page.wait_for_url("**/chapters/one-token.html")
+    assert page.complaints == []
+
+
+def test_paper_has_the_solutions_and_the_hidden_cells_open_and_nothing_cut(visit):  # noqa: F811
+    name = next(name for name in PAGES if built(name).select(".solution .cell") and built(name).select("details.hide"))
+    page = visit(name, 800)
+    page.emulate_media(media="print")
+    for solution in page.locator(".solution").all():
+        assert solution.locator("section, .solution-content").first.evaluate("box => box.offsetHeight && getComputedStyle(box).visibility") == "visible"
+    assert page.locator(".solution .cell").first.is_visible()
+    assert all(cell.bounding_box()["height"] > 10 for cell in page.locator("details.hide > :not(summary)").all())
+    cut = "[...document.querySelectorAll('.bd-article pre')].filter(box => box.scrollWidth > box.clientWidth + 1).length"
+    assert page.evaluate(cut) == 0
+    for hidden in (".bd-sidebar-primary", ".bd-header-article", "form.quiz .quiz-reasons"):
+        assert not page.locator(hidden).first.is_visible()
+
+
+# ---- an address that does not exist --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pages_server():
+    """The site as a host of static sites serves it: in a folder, and `404.html` for what is missing."""
+
+    class Pages(http.server.SimpleHTTPRequestHandler):
+        folder = "/"
+
+        def translate_path(self, path):
+            inside = path.startswith(self.folder)
+            return super().translate_path("/" + path[len(self.folder) :] if inside else "/no/such/file")
+
+        def send_error(self, code, *_):
+            body = (SITE / "404.html").read_bytes()
+            self.send_response(code)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Pages, directory=SITE))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield Pages, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+@pytest.mark.parametrize("folder", ["/draft-verify-correct/", "/preview/draft-verify-correct/", "/"])
+@pytest.mark.parametrize("missing", ["nowhere.html", "chapters/deep/nowhere.html"])
+def test_the_page_for_wrong_addresses_leads_back_from_any_depth(browser, pages_server, folder, missing):  # noqa: F811
+    built("404")
+    handler, server = pages_server
+    handler.folder = folder
+    page = browser.new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    assert page.goto(server + folder + missing).status == 404
+    links = page.eval_on_selector_all("a, link", "all => all.map(link => link.href)")
+    assert len(links) > len(PAGES)
+    assert {f"{server}{folder}{name}.html" for name in PAGES} <= set(links)
+    for link in links:
+        assert link.startswith(server + folder)
+        assert (SITE / link[len(server + folder) :]).is_file(), link
+    assert all(url.startswith(server + folder) for url in asked)
+    page.get_by_label("Search the book").fill("residual")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{server}{folder}search.html?q=residual")
+    page.close()
+
+
+# ---- the repairs -----------------------------------------------------------------------------------------------------------
+
+
+def test_each_repair_is_still_needed_and_twice_is_once():
+    """The themes' own HTML, as it comes: a repair that finds nothing any more can go."""
+    sample = """<summary aria-label="Toggle hidden content"></summary>
+      <button class="btn search-button-field x" title="Search" aria-label="Search" data-x="">
+      <svg class="a theme-switch b" viewBox="0 0 1 1" role="img"><title>Light</title></svg>
+      <div class="sidebar-primary-item">
+
+      <a class="navbar-brand logo"></a></div> <div role="list" class="citation-list"><div role="doc-biblioentry"></div></div>
+      <th class="head"></th>"""
+    once = access.repaired(sample)
+    assert all(re.search(found, sample) and not re.search(found, once) for found, _ in access.REPAIRS)
+    assert access.repaired(once) == once
