@@ -86,7 +86,7 @@ def test_axe_finds_nothing_wide_and_narrow_light_and_dark(judged, name):
         dress(page, width, "light")
         page.wait_for_timeout(350)  # the theme waits for the end of a change of size before it says what scrolls
         found[f"{width}"] = violations(page, colours=False)
-    page.eval_on_selector_all("mjx-math", "all => all.forEach(formula => formula.replaceChildren())")  # thousands of elements less
+    page.eval_on_selector_all("mjx-math", "all => all.forEach(formula => formula.replaceChildren())")  # thousands less
     for width in (390, 1280):
         for theme in ("light", "dark"):
             dress(page, width, theme)
