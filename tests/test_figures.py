@@ -100,7 +100,9 @@ APART = 20  # CIE76 distance, in CIELAB; one is about what can be told side by s
 def seen(colour, vision):
     """Return a colour as somebody without one kind of cones sees it, in sRGB (Machado, Oliveira and Fernandes, 2009)."""
     rgb = np.array(matplotlib.colors.to_rgb(colour))
-    return rgb if vision is None else cspace_convert(rgb, {"name": "sRGB1+CVD", "cvd_type": vision, "severity": 100}, "sRGB1").clip(0, 1)
+    if vision is None:
+        return rgb
+    return cspace_convert(rgb, {"name": "sRGB1+CVD", "cvd_type": vision, "severity": 100}, "sRGB1").clip(0, 1)
 
 
 def nearest(colours, vision):

@@ -7,6 +7,7 @@ import functools
 import http.server
 import re
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import axe_playwright_python
@@ -20,9 +21,10 @@ OTHERS = ["search", "genindex", "py-modindex", "prf-prf", "404"]  # made by Sphi
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 COLOURS = ["color-contrast", "link-in-text-block"]
-MORE = ["label-content-name-mismatch", "region", "empty-table-header", "aria-deprecated-role"]  # outside WCAG's tags; the theme broke them
+# Outside WCAG's tags, but the theme broke them.
+MORE = ["label-content-name-mismatch", "region", "empty-table-header", "aria-deprecated-role"]
 
-# Faults of the theme's that stand for now: page, axe's rule, and the upstream reason. An entry that its page no longer needs fails.
+# Faults of the theme's that stand for now: page, axe's rule, and the upstream reason. An entry that is not needed fails.
 KNOWN: dict[str, dict[str, str]] = {}
 
 # Colours fade when the theme changes, and would be judged half-way.
@@ -35,7 +37,8 @@ LOOKS = """() => {
   for (const leaf of document.querySelectorAll("main :is(span, td, th, li, a, code)")) {
     leaf.removeAttribute("data-alike");
     if (leaf.childElementCount) continue;
-    const { color, fontSize, fontWeight, opacity } = getComputedStyle(leaf), look = [leaf.tagName, color, fontSize, fontWeight, opacity];
+    const { color, fontSize, fontWeight, opacity } = getComputedStyle(leaf);
+    const look = [leaf.tagName, color, fontSize, fontWeight, opacity];
     for (let box = leaf; box; box = box.parentElement) look.push(getComputedStyle(box).backgroundColor);
     if (seen.size === seen.add(look.filter((part) => part !== "rgba(0, 0, 0, 0)").join()).size) leaf.dataset.alike = "";
   }
@@ -51,8 +54,8 @@ def violations(page, colours):
     else:
         off = {rule: {"enabled": False} for rule in COLOURS}
         options |= {"runOnly": {"type": "tag", "values": WCAG}, "rules": off | {rule: {"enabled": True} for rule in MORE}}
-    context = {"exclude": [[selector] for selector in exclude]}
-    found = page.evaluate("([context, options]) => axe.run(context, options)", [context, options])["violations"]
+    part = {"exclude": [[selector] for selector in exclude]}
+    found = page.evaluate("([context, options]) => axe.run(context, options)", [part, options])["violations"]
     return {rule["id"]: [node["html"][:200] for node in rule["nodes"]] for rule in found}
 
 
@@ -77,19 +80,20 @@ def judged(visit):  # noqa: F811
 
 @pytest.mark.parametrize("name", [*PAGES, *OTHERS])
 def test_axe_finds_nothing_wide_and_narrow_light_and_dark(judged, name):
-    """Each width with its own load of axe's rules, each theme at each width with those about colour: themes change nothing else."""
+    """At each width all rules, and in each theme those about colour, which is all that a theme changes."""
     page, found = judged(name), {}
     for width in (1280, 390):
         dress(page, width, "light")
         page.wait_for_timeout(350)  # the theme waits for the end of a change of size before it says what scrolls
         found[f"{width}"] = violations(page, colours=False)
-    page.eval_on_selector_all("mjx-math", "all => all.forEach(formula => formula.replaceChildren())")  # thousands of elements less
+    page.eval_on_selector_all("mjx-math", "all => all.forEach(formula => formula.replaceChildren())")  # thousands less
     for width in (390, 1280):
         for theme in ("light", "dark"):
             dress(page, width, theme)
             found[f"{width}, {theme}"] = violations(page, colours=True)
     known = KNOWN.get(name, {})
-    assert {look: rest for look, rules in found.items() if (rest := {key: rules[key] for key in rules if key not in known})} == {}
+    unknown = {look: {key: rules[key] for key in rules if key not in known} for look, rules in found.items()}
+    assert {look: rules for look, rules in unknown.items() if rules} == {}
     assert set(known) == set().union(*found.values()), "known faults that are gone: take them off the list"
 
 
@@ -97,18 +101,21 @@ def test_axe_is_asked_for_what_it_can_find(judged):
     """A wrong twin for each kind of fault: the run above would have failed on it."""
     page = judged("chapters/notation")
     page.evaluate("""document.querySelector("article").insertAdjacentHTML("beforeend",
-      `<img src="../_static/favicon.svg"><p style="color: #bbb; background: #fff">faint</p><input><button aria-label="Open menu">Look here</button>
+      `<img src="../_static/favicon.svg"><p style="color: #bbb; background: #fff">faint</p><input>
+       <button aria-label="Open menu">Look here</button>
        <div style="width: 5em; height: 3em; overflow: auto">${"wide ".repeat(99)}</div>`)""")
     found = violations(page, colours=True) | violations(page, colours=False)
-    assert {"image-alt", "color-contrast", "label", "label-content-name-mismatch", "scrollable-region-focusable"} <= set(found), found
+    faults = {"image-alt", "color-contrast", "label", "label-content-name-mismatch", "scrollable-region-focusable"}
+    assert faults <= set(found), found
 
 
 @pytest.mark.parametrize("name", [*PAGES, *OTHERS])
 def test_headings_step_down_one_at_a_time_from_one_first(name):
     page = built(name)  # outside the article the theme keeps the title and the contents again, for paper
-    levels = [int(heading.name[1]) for heading in (page.select_one("article") or page.main).select("h1, h2, h3, h4, h5, h6")]
+    text = page.select_one("article") or page.main
+    levels = [int(heading.name[1]) for heading in text.select("h1, h2, h3, h4, h5, h6")]
     assert levels.count(1) == 1
-    assert all(later <= sooner + 1 for sooner, later in zip(levels, levels[1:], strict=False)), levels
+    assert all(later <= sooner + 1 for sooner, later in pairwise(levels)), levels
 
 
 def test_the_first_tab_shows_the_skip_link_which_leads_to_the_text(visit):  # noqa: F811
@@ -177,7 +184,8 @@ def test_paper_has_the_solutions_and_the_hidden_cells_open_and_nothing_cut(visit
     page = visit(name, 800)
     page.emulate_media(media="print")
     for solution in page.locator(".solution").all():
-        assert solution.locator("section, .solution-content").first.evaluate("box => box.offsetHeight && getComputedStyle(box).visibility") == "visible"
+        shown = "box => box.offsetHeight && getComputedStyle(box).visibility"
+        assert solution.locator("section, .solution-content").first.evaluate(shown) == "visible"
     assert page.locator(".solution .cell").first.is_visible()
     assert all(cell.bounding_box()["height"] > 10 for cell in page.locator("details.hide > :not(summary)").all())
     cut = "[...document.querySelectorAll('.bd-article pre')].filter(box => box.scrollWidth > box.clientWidth + 1).length"

@@ -37,9 +37,8 @@ def missing(app: Sphinx) -> str:
     env = app.builder.env
     root = str(app.config.root_doc)
     link = {name: (env.titles[name].astext(), app.builder.get_target_uri(name)) for name in env.all_docs}
-    parts = [
-        (tree["caption"] or "Pages", [name for _, name in tree["entries"] if name in link]) for tree in env.tocs[root].findall(_is_toctree)
-    ]
+    trees = env.tocs[root].findall(_is_toctree)
+    parts = [(tree["caption"] or "Pages", [name for _, name in tree["entries"] if name in link]) for tree in trees]
     repository = urlsplit(str(app.config.html_theme_options.get("repository_url", ""))).path.rstrip("/")
     folder = f"/{repository.rsplit('/', 1)[-1]}/" if repository else "/"
     template = Environment(autoescape=True).from_string(Path(__file__).with_name("missing.html.jinja").read_text("utf-8"))
