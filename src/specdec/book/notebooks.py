@@ -118,6 +118,7 @@ def write(app: Sphinx, error: Exception | None) -> None:
         _save(whole, site / f"{page}.ipynb", build / "notebooks" / f"{page}.ipynb")
         if _has_solutions(ran):
             _save(stub(whole), site / f"{page}{STUB}.ipynb", build / "stubs" / f"{page}{STUB}.ipynb")
+    (build / "notebooks").mkdir(exist_ok=True)
     (build / "notebooks" / "pytest.ini").write_text("[pytest]\n", "utf-8")
 
 

@@ -600,7 +600,7 @@ _STOPS = (
         "all emitted tokens are reported as accepted proposals",
     ),
     Specimen(
-        loop("acceptance over all that was drafted", speculative, acceptance=loop_mutants.accepted_of_drafted),
+        loop("acceptance over all that was drafted", speculative, "strict", acceptance=loop_mutants.accepted_of_drafted),
         "acceptance falls when γ grows, with the same draft",
         "proposals behind a rejection, which nobody verified, count as rejected",
         (),
