@@ -12,6 +12,11 @@ addEventListener("load", reach);
 addEventListener("resize", reach);
 addEventListener("toggle", reach, true);
 
+// The theme's own look at code is of its width, and folded code has none: it looks again when the window changes, so say that it did.
+const again = () => requestAnimationFrame(() => dispatchEvent(new Event("resize")));
+addEventListener("toggle", again, true);
+addEventListener("click", (event) => event.target.closest?.(".admonition.toggle") && again());
+
 // A closed menu gives the focus back to the button that opened it.
 addEventListener("DOMContentLoaded", () => {
   for (const [menu, button] of [["#pst-primary-sidebar-modal", ".primary-toggle"], ["#pst-secondary-sidebar-modal", ".secondary-toggle"]])

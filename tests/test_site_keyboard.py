@@ -1,0 +1,117 @@
+"""The built site by keyboard, by finger and on paper: focus is seen, controls are large enough, printed pages are whole.
+
+Needs `_build/html` (`make book`) and Chromium; without them these tests are skipped, except in CI, where they fail.
+"""
+
+import pytest
+from playwright import sync_api
+
+from test_site import PAGES, SITE, address, browser, built, context, visit  # noqa: F401  (fixtures)
+
+STILL = """document.head.append(Object.assign(document.createElement("style"), {
+  textContent: "* { transition: none !important; }",
+}))"""
+
+
+FOCUSED = """() => {
+  const element = document.activeElement, box = element.getBoundingClientRect();
+  const shown = element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+  const inside = box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
+  const point = [(Math.max(box.left, 0) + Math.min(box.right, innerWidth)) / 2,
+                 (Math.max(box.top, 0) + Math.min(box.bottom, innerHeight)) / 2];
+  const over = document.elementFromPoint(...point);
+  const covered = over && !element.contains(over) && !over.contains(element) && !!over.closest(".bd-header-article");
+  const style = getComputedStyle(element);
+  const ring = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1 || style.boxShadow !== "none"
+    || style.textDecorationLine !== "none" && parseFloat(style.textDecorationThickness) >= 2;
+  return { what: element.outerHTML.slice(0, 120), shown, inside, covered, ring, size: [box.width, box.height] };
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_focus_is_always_seen(visit, width):  # noqa: F811
+    """A hundred tab stops of a lesson: each in view, not under the bar at the top, with a ring."""
+    page = visit(PAGES[1], width)
+    page.evaluate(STILL)
+    for _ in range(100):
+        page.keyboard.press("Tab")
+        found = page.evaluate(FOCUSED)
+        if found["what"].startswith("<body"):
+            break
+        assert found["shown"] and found["inside"] and not found["covered"] and found["ring"], found
+
+
+def test_solutions_unfold_by_keyboard(visit):  # noqa: F811
+    name = next(name for name in PAGES if built(name).select(".solution.dropdown"))
+    page = visit(name)
+    solution = page.locator(".solution.dropdown").first
+    button = solution.locator("button.toggle-button")
+    assert button.get_attribute("aria-expanded") == "false"
+    for key, unfolded in (("Enter", "true"), ("Space", "false")):
+        button.focus()
+        page.keyboard.press(key)
+        sync_api.expect(button).to_have_attribute("aria-expanded", unfolded)
+
+
+def test_code_that_scrolls_once_unfolded_is_a_tab_stop(visit):  # noqa: F811
+    page = visit(PAGES[0], 390)
+    fold = page.locator("details.hide").first
+    fold.locator("summary").first.focus()
+    page.keyboard.press("Enter")
+    sync_api.expect(fold.locator("pre").first).to_have_attribute("tabindex", "0")
+
+
+CONTROLS = "form.quiz :is(button, input, summary), .toggle-button, .cell details > summary, .book-lab :is(button, input, select)"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_controls_are_large_enough_for_a_finger(visit, name):  # noqa: F811
+    page = visit(name, 390)
+    small = page.locator(CONTROLS).evaluate_all("""all => all.filter((element) => element.checkVisibility()).map((element) => {
+      const box = element.getBoundingClientRect();
+      return [element.outerHTML.slice(0, 90), Math.round(box.width), Math.round(box.height)];
+    }).filter(([, width, height]) => width < 24 || height < 24)""")
+    assert small == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_printed_page_is_whole(visit, name):  # noqa: F811
+    """Nothing folded but the answers of quizzes, nothing of the screen's furniture, nothing wider than the paper."""
+    page = visit(name, 700)  # an A4 page's width between its margins
+    page.emulate_media(media="print", color_scheme="light")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    for furniture in (".bd-sidebar-primary", ".bd-header-article", ".prev-next-footer", ".copybtn"):
+        assert page.locator(furniture).evaluate_all("all => all.some((element) => element.checkVisibility())") is False, furniture
+    hidden = page.locator("article").evaluate("""article => {
+      const shown = { contentVisibilityAuto: true, opacityProperty: true, visibilityProperty: true };
+      const words = [...article.querySelectorAll(".cell_input pre, .cell_output pre, .solution p, figure svg")];
+      return words.filter((element) => !element.checkVisibility(shown)).map((element) => element.outerHTML.slice(0, 120));
+    }""")
+    assert hidden == []
+    wide = page.locator("article :is(figure svg, pre, table)").evaluate_all("""all => all.filter((element) =>
+      element.getBoundingClientRect().right > innerWidth + 1).map((element) => element.outerHTML.slice(0, 120))""")
+    assert wide == []
+
+
+def test_search_works_from_a_file_too(visit):  # noqa: F811
+    page = visit("search")
+    page.goto((SITE / "search.html").as_uri() + "?q=residual")
+    page.locator("#search-results li a").first.wait_for()
+    found = page.locator("#search-results li a").evaluate_all("all => all.map((link) => link.href)")
+    assert any("/chapters/one-token.html" in link for link in found)
+    assert all(link.startswith("file:") for link in found)
+
+
+def test_pages_lead_to_the_next_and_the_one_before():
+    for before, name, after in zip([None, *PAGES[:-1]], PAGES, [*PAGES[1:], None], strict=True):
+        for way, there in (("left-prev", before), ("right-next", after)):
+            link = built(name).select_one(f"a.{way}")
+            assert (link and (SITE / f"{name}.html").parent.joinpath(link["href"]).resolve()) == (
+                there and (SITE / f"{there}.html").resolve()
+            )
+
+
+def test_every_page_has_the_books_own_icon():
+    for name in PAGES:
+        icon = built(name).select_one('link[rel="icon"]')["href"]
+        assert (SITE / f"{name}.html").parent.joinpath(icon).exists()
