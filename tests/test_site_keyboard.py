@@ -76,7 +76,7 @@ def test_controls_are_large_enough_for_a_finger(visit, name):  # noqa: F811
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_printed_page_is_whole(visit, name):  # noqa: F811
-    """Nothing folded but the answers of quizzes, nothing of the screen's furniture, nothing wider than the paper."""
+    """Nothing folded but a quiz's answers and what an output says again; no furniture of the screen; nothing too wide."""
     page = visit(name, 700)  # an A4 page's width between its margins
     page.emulate_media(media="print", color_scheme="light")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -84,7 +84,7 @@ def test_a_printed_page_is_whole(visit, name):  # noqa: F811
         assert page.locator(furniture).evaluate_all("all => all.some((element) => element.checkVisibility())") is False, furniture
     hidden = page.locator("article").evaluate("""article => {
       const shown = { contentVisibilityAuto: true, opacityProperty: true, visibilityProperty: true };
-      const words = [...article.querySelectorAll(".cell_input pre, .cell_output pre, .solution p, figure svg")];
+      const words = [...article.querySelectorAll(".cell_input pre, .cell_output :not(details) > pre, .solution p, figure svg")];
       return words.filter((element) => !element.checkVisibility(shown)).map((element) => element.outerHTML.slice(0, 120));
     }""")
     assert hidden == []
