@@ -58,8 +58,9 @@ def javascript(browser):  # noqa: F811
         page = watched(browser.new_page())
         pages.append(page)
         page.set_default_timeout(60_000)
-        page.add_script_tag(content=text, type="module")
+        page.add_script_tag(content=f"{text}\nglobalThis.loaded = true;", type="module")
         assert page.complaints == []
+        page.wait_for_function("globalThis.loaded")  # a module runs when the browser finds the time
         return page
 
     yield javascript
