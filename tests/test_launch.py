@@ -19,7 +19,7 @@ import pytest
 import repo2docker
 from playwright import sync_api
 
-from test_site import FLAGS, without
+from test_site import browser, without  # noqa: F401  (the fixture)
 
 ROOT = Path(__file__).parent.parent
 LABS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "labs").glob("*.md"))
@@ -133,7 +133,7 @@ def wait_for(address, server, seconds=120):
 
 
 @pytest.fixture
-def lab(jupyterlab, browser):
+def lab(jupyterlab, browser):  # noqa: F811
     """Open a page in JupyterLab as the launch button does."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
 
@@ -144,18 +144,6 @@ def lab(jupyterlab, browser):
 
     yield lab
     page.close()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A Chromium of this module's own."""
-    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    if not program:
-        without("no Chromium: apt install chromium, or set CHROMIUM to its path")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 # JupyterLab's own commands and model: of a long notebook it draws only the cells in view.

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 from jinja2 import Environment
 from sphinx.application import Sphinx
 
+from specdec.book.light import rewrite
+
 # What is found, what stands there instead. Each is a fault of the theme or of an extension, not of a page of ours.
 REPAIRS = (
     # A name that leaves out the words on the control: who says "click Show code cell source" is not understood.
@@ -54,10 +56,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     if error or app.builder.format != "html":
         return
     outdir = Path(app.outdir)
-    for path in [path for path in outdir.rglob("*.html") if "_static" not in path.parts]:
-        page = path.read_text("utf-8")
-        if (better := repaired(page)) != page:
-            path.write_text(better, "utf-8")
+    rewrite(outdir, repaired)
     (outdir / "404.html").write_text(missing(app), "utf-8")
 
 

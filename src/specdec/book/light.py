@@ -8,6 +8,7 @@ import html
 import json
 import re
 import shutil
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -178,15 +179,20 @@ def lighter(page: str) -> str:
     return page
 
 
+def rewrite(outdir: Path, change: Callable[[str], str]) -> None:
+    """Put every page of the built site through a change of its text."""
+    for path in [path for path in outdir.rglob("*.html") if "_static" not in path.parts]:
+        page = path.read_text("utf-8")
+        if (changed := change(page)) != page:
+            path.write_text(changed, "utf-8")
+
+
 def lighten(app: Sphinx, error: Exception | None) -> None:
     """Make every page of the built site lighter, and bring the fonts."""
     if error or app.builder.format != "html":
         return
     outdir = Path(app.outdir)
-    for path in [path for path in outdir.rglob("*.html") if "_static" not in path.parts]:
-        page = path.read_text("utf-8")
-        if (light := lighter(page)) != page:
-            path.write_text(light, "utf-8")
+    rewrite(outdir, lighter)
     if (outdir / "_static" / THEME_FONT).exists():
         subset_icons(outdir / "_static")
     shutil.copytree(_folder("sphinx-mathjax-offline", "static/mathjax") / FONTS, outdir / "_static/mathjax", dirs_exist_ok=True)

@@ -105,9 +105,8 @@ def _in_situation(sampler: Sampler, situation: Situation) -> list[Finding]:
 
 def on_scripts(sampler: Sampler) -> Iterator[Finding]:
     """What the scripted tier finds: a rule's script of uniforms is its chance."""
-    verify = sampler.verify
-    if verify is not None:
-        yield from scripted.check(lambda target, draft, proposals, script: verify(target, draft, proposals, script).tokens)
+    if sampler.verify is not None:
+        yield from scripted.check_rule(sampler.verify)
 
 
 def _proofs(verify: Verify, skipped: dict[str, str]) -> Iterator[Finding]:

@@ -53,8 +53,8 @@ def walk(decoder: Decoder, situation: Situation, acceptance: Acceptance = ledger
 
     ``BrokenError`` for a text that does not grow, or a round without an end.
     """
-    request, begun = situation.request, blamed(lambda: f"given the prompt {situation.request.prompt}", "start")
-    with begun:
+    request = situation.request
+    with blamed(lambda: f"given the prompt {request.prompt}", "start"):
         start = decoder.start(request.prompt)
     begin = state_key(decoder, start)
     states: dict[Hashable, State] = {begin: start}
