@@ -3,6 +3,7 @@
 The tests of built pages need `_build/html` (`make book`) and Chromium, like those in test_site.py.
 """
 
+import asyncio
 import gzip
 import html
 import io
@@ -102,6 +103,16 @@ def test_wrong_tex_is_named(tex, mistake):
 
 def page_with(formula):
     return f'<html data-content_root="../"><head></head>{light.typeset(formula, False)}</html>'
+
+
+def test_the_engine_outlives_the_event_loop_in_which_it_was_made():
+    """A notebook runs one, and so does a browser test, whose browser is closed before the next test typesets."""
+
+    async def made():
+        return light._engine()
+
+    engine = asyncio.run(made())
+    assert engine.eval("6 * 7") == 42
 
 
 def test_a_page_takes_the_rules_of_its_own_glyphs_and_the_fonts_they_name():

@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,9 +67,15 @@ def _folder(package: str, inside: str) -> Path:
     return Path(found.origin).parent / inside
 
 
+def _engine() -> Any:
+    """An embedded V8 with an event loop of its own; made where a loop runs (a notebook, a browser test) it would end with that one."""
+    with ThreadPoolExecutor(1) as elsewhere:
+        return elsewhere.submit(MiniRacer).result()
+
+
 @cache
 def _mathjax() -> Any:
-    engine = MiniRacer()
+    engine = _engine()
     engine.eval("var MathJax = {};")
     for name in COMPONENTS:
         engine.eval((_folder("sphinx-mathjax-offline", "static/mathjax") / f"{name}.js").read_text("utf-8"))
@@ -138,7 +145,7 @@ def maths_style(page: str) -> str:
 @cache
 def _icons() -> dict[str, dict[str, list[Any]]]:
     """Return the drawings in the theme's Font Awesome: family, name or older name, then width, height, …, path."""
-    engine = MiniRacer()
+    engine = _engine()
     engine.eval("var window = globalThis;")
     engine.eval(_folder("pydata_sphinx_theme", THEME_SCRIPT).read_text("utf-8"))
     styles = json.loads(str(engine.eval("JSON.stringify(___FONT_AWESOME___.styles)")))
