@@ -4,20 +4,22 @@ Both programs run here, in an embedded V8. A page then holds what they would mak
 MathML beside them for screen readers, and the icons' own drawings.
 """
 
+import asyncio
 import html
 import json
 import re
 import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from docutils import nodes
 from fontTools import subset
-from py_mini_racer import MiniRacer
+from py_mini_racer import init_mini_racer, mini_racer
 from sphinx.application import Sphinx
 from sphinx.ext import mathjax
 from sphinx.util import logging
@@ -57,6 +59,8 @@ ONLY_WITH = {
     r"sphinx-design\.min\.css|design-tabs\.js": ('"sd-',),
 }
 
+_OPEN = ExitStack()  # the engines, until Python ends
+
 logger = logging.getLogger(__name__)
 
 
@@ -68,9 +72,11 @@ def _folder(package: str, inside: str) -> Path:
 
 
 def _engine() -> Any:
-    """An embedded V8 with an event loop of its own; made where a loop runs (a notebook, a browser test) it would end with that one."""
-    with ThreadPoolExecutor(1) as elsewhere:
-        return elsewhere.submit(MiniRacer).result()
+    """An embedded V8 on an event loop of its own: one that runs already (a notebook's, a browser test's) may end before it."""
+    init_mini_racer(ignore_duplicate_init=True)  # V8 serves threads that are younger than itself
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, daemon=True).start()
+    return _OPEN.enter_context(mini_racer(loop))
 
 
 @cache
