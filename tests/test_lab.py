@@ -1,12 +1,14 @@
 """What all in-page labs share: one page for several, the address, and how their modules are put together."""
 
+import itertools
 import re
 from importlib import import_module
 
 import pytest
 
 from lab_pages import browser, html, javascript, open_labs, settled  # noqa: F401  (fixtures)
-from specdec.book import lab, site
+from specdec.book import figures, lab, site
+from test_figures import DARK, contrast
 
 LABS = {name: getattr(import_module(f"specdec.book.{module}"), cls) for name, (module, cls) in site.LABS.items()}
 
@@ -22,6 +24,74 @@ def test_a_module_is_one_text_and_hides_no_name_that_it_takes(name):
     imported = re.findall(r"\w+", "".join(re.findall(r"^import \{(.*?)\} from \"./lab_page.mjs\"", "".join(texts), re.S | re.M)))
     assert len(declared) == len(set(declared))
     assert imported and set(imported).isdisjoint(declared)
+
+
+NAMES = ["blue", "orange", "green", "purple", "grey"]
+
+
+def test_labs_have_the_figures_colours_and_no_others():
+    texts = "".join(lab.source(file) for file in {"lab_page.mjs", *itertools.chain(*(cls.modules for cls in LABS.values()))})
+    palette = re.findall(r"--(\w+): (#[0-9a-f]{6});", texts)
+    assert palette == list(zip(NAMES, [f"#{colour.lower().lstrip('#')}" for colour in figures.COLOURS], strict=True))
+    assert len(re.findall(r"#[0-9a-f]{6}\b", texts)) == len(palette)
+
+
+# The colours of what is drawn, patterns' too; the page's own ink goes without saying.
+DRAWN = """() => {
+  const found = new Set();
+  for (const shape of document.querySelectorAll(".book-lab svg :is(rect, path, circle)")) {
+    const { fill, stroke } = getComputedStyle(shape);
+    for (const paint of [fill, stroke]) if (/^rgb\\(/.test(paint)) found.add(paint);
+  }
+  found.delete(getComputedStyle(document.body).color);
+  return [...found].map((paint) => "#" + paint.match(/\\d+/g).map((part) => Number(part).toString(16).padStart(2, "0")).join(""));
+}"""
+
+
+def drawn(page, ground, ink):
+    page.evaluate("([background, color]) => Object.assign(document.body.style, { background, color })", [ground, ink])
+    return page.evaluate(DRAWN)
+
+
+@pytest.mark.parametrize("name", LABS)
+@pytest.mark.parametrize(("ground", "ink"), [("#ffffff", "#000001"), (DARK, "#fffffe")])
+def test_what_a_lab_draws_stands_out_on_light_and_dark_pages(open_labs, name, ground, ink):  # noqa: F811
+    page = open_labs(LABS[name]())
+    colours = drawn(page, ground, ink)
+    assert {"#1193ff", "#d17c0f"} <= set(colours), "blue and orange are in each lab"
+    assert [colour for colour in colours if contrast(colour, ground) < 3] == []
+    page.evaluate("lab => lab.style.setProperty('--green', '#e6b800')", page.locator(".book-lab").element_handle())
+    faint = [colour for colour in drawn(page, ground, ink) if contrast(colour, ground) < 3]
+    assert faint == (["#e6b800"] if ground == "#ffffff" else []), "a wrong twin: yellow on white"
+
+
+APART = {
+    "overlap": ["overlap-accepted overlap-rejected overlap-corrected"],
+    "yield": ["yield-draft yield-verify yield-overhead yield-alone", "yield-pays yield-loses", "yield-stopped yield-full"],
+    "stepper": ["stepper-held stepper-read stepper-back stepper-pending"],
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_kinds_are_told_apart_without_colour(open_labs, name):  # noqa: F811
+    """By a pattern, an empty face or dashes. The KV lab's parts have letters."""
+    page = open_labs(LABS[name]())
+    for kinds in APART[name]:
+        looks = [look(page, kind) for kind in kinds.split()]
+        assert len(set(looks)) == len(looks), looks
+
+
+def look(page, kind):
+    """What a kind has but its colour: its pattern, or whether it is filled, and its dashes."""
+    fill, dashes = page.evaluate("""(kind) => {
+      const shape = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+      document.querySelector(".book-lab svg").append(shape);
+      shape.setAttribute("class", kind);
+      const { fill, strokeDasharray } = getComputedStyle(shape);
+      return [fill, strokeDasharray];
+    }""", kind)
+    pattern = re.search(r"(hatch|dots)", fill)
+    return pattern[1] if pattern else "none" if fill == "none" else "filled", dashes
 
 
 def test_a_page_without_labs_stays_as_it_is():

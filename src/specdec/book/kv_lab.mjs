@@ -325,14 +325,18 @@ function draw(parts, setting, catalogue, width) {
 const STYLE = `
 .kv-warnings:empty { display: none; }
 .lab-key-model, .lab-key-draft { grid-template-columns: minmax(0, 1fr); }
-.kv-cell { fill: #1b7bbf; stroke: currentColor; stroke-opacity: 0.15; }
-.kv-over { fill: var(--hatch); stroke: currentColor; stroke-opacity: 0.15; }
-.kv-frontier { fill: none; stroke: currentColor; stroke-width: 3; }
-.kv-now { fill: none; stroke: #d55e00; stroke-width: 3; }
-.kv-part { stroke: currentColor; stroke-width: 1; fill-opacity: 0.45; }
-.kv-part-0 { fill: #808080; } .kv-part-1 { fill: #b565a7; } .kv-part-2 { fill: #1b7bbf; } .kv-part-3 { fill: #009e73; }
-.kv-part-4 { fill: #d55e00; } .kv-part-5 { fill: #e6b800; } .kv-part-6 { fill: var(--hatch); fill-opacity: 1; }
-.kv-part-7 { fill: none; } .kv-part-8 { fill: none; stroke-dasharray: 3 3; }
+.kv-cell { fill: var(--blue); stroke: currentColor; stroke-opacity: 0.15; }
+.kv-over { fill: var(--hatch); fill-opacity: 0.35; stroke: currentColor; stroke-opacity: 0.15; }
+.kv-frontier { fill: none; stroke: var(--orange); stroke-width: 3; }
+.kv-now { fill: none; stroke: currentColor; stroke-width: 3; }
+.kv-part { stroke: currentColor; stroke-width: 1; }
+.kv-part-0 { fill: var(--blue); fill-opacity: 0.55; }
+.kv-part-1 { fill: var(--hatch-orange); }
+.kv-part-2 { fill: var(--dots-green); }
+.kv-part-3 { fill: var(--purple); fill-opacity: 0.45; } .kv-part-4 { fill: var(--hatch-purple); } .kv-part-5 { fill: var(--dots-purple); }
+.kv-part-6 { fill: var(--hatch); }
+.kv-part-7, .kv-part-8 { fill: none; stroke: var(--grey); }
+.kv-part-8 { stroke-dasharray: 3 3; }
 .kv-lab tbody th { min-width: 7rem; }
 .kv-lab td:nth-child(2) { min-width: 11rem; }
 .kv-lab :is(thead th, td):nth-child(n+3) { text-align: right; white-space: nowrap; }

@@ -158,11 +158,11 @@ const STYLE = `
 .overlap-row > span { font-weight: 600; }
 .overlap-weight { display: grid; grid-template-columns: 3.4rem minmax(0, 1fr); gap: 0.6rem; align-items: center; }
 .overlap-picture { user-select: none; -webkit-user-select: none; }
-.overlap-line { stroke: currentColor; stroke-opacity: 0.25; }
-.overlap-accepted { fill: #1b7bbf; }
-.overlap-rejected { fill: var(--hatch); stroke: #d55e00; stroke-width: 1.5; }
-.overlap-corrected { fill: var(--dots); stroke: #d55e00; stroke-width: 1.5; }
-.overlap-mark { stroke: currentColor; stroke-width: 3; }
+.overlap-line { fill: none; stroke: currentColor; stroke-opacity: 0.25; }
+.overlap-accepted { fill: var(--blue); }
+.overlap-rejected { fill: var(--hatch-orange); stroke: var(--orange); stroke-width: 1.5; }
+.overlap-corrected { fill: var(--dots-orange); stroke: var(--orange); stroke-width: 1.5; }
+.overlap-mark { fill: none; stroke: currentColor; stroke-width: 3; }
 .overlap-handle { fill: transparent; cursor: ns-resize; touch-action: none; }
 .overlap-handle:hover { stroke: currentColor; stroke-dasharray: 2 3; }
 .overlap-words { margin: 0.3rem 0; padding-left: 1.2rem; }
@@ -187,7 +187,7 @@ export const render = (given) => mounted(given, (_, change) => {
   drags(holder, state, weights);
   const results = node("div", {}, headline,
     figure(holder, "Drag the top of a bar of q, or a mark of p. Solid and dots together reach every mark exactly when the output is p."),
-    words, table("Bar by bar", head("", "p", "q", "accepted min(p, q)", "rejected (q − p)₊", "refilled (p − q)₊", "residual", "output"), body));
+    words, table("Bar by bar", head("", "p", "q", "accepted min(p, q)", "rejected (q − p)₊", "refilled (p − q)₊", "residual", "output"), body));
   function draw(setting, width) {
     const c = verified(law("p", setting.p), law("q", setting.q), setting.correction);
     headline.textContent = `α = Σ min(p, q) = 1 − TV(p, q) = ${both(c.alpha)}`;

@@ -102,7 +102,7 @@ function board(step, gamma, width) {
   const box = (place, y, kind, token, struck, open = "") => {
     const at = x(place) + 2, size = wide - 4;
     const shape = `<rect class="stepper-${kind}${open}" x="${at.toFixed(1)}" y="${y}" width="${size.toFixed(1)}" height="26"${kind === "bonus" ? ' rx="13"' : ""}/>`;
-    const double = kind === "correction" ? `<rect class="stepper-line" x="${(at + 3).toFixed(1)}" y="${y + 3}" width="${(size - 6).toFixed(1)}" height="20"/>` : "";
+    const double = kind === "correction" ? `<rect class="stepper-correction" x="${(at + 3).toFixed(1)}" y="${y + 3}" width="${(size - 6).toFixed(1)}" height="20"/>` : "";
     const strike = struck ? `<path class="stepper-strike" d="M${at.toFixed(1)} ${y + 26}L${(at + size).toFixed(1)} ${y}"/>` : "";
     return shape + double + strike + text((at + size / 2).toFixed(1), y + 18, token, 'text-anchor="middle" class="lab-strong"');
   };
@@ -277,20 +277,20 @@ const STYLE = `
 .stepper-moves [aria-disabled=true] { opacity: 0.5; cursor: default; }
 .stepper-lab .lab-total { font-size: 1.05em; min-height: 3.2em; }
 .stepper-lab svg .stepper-small { font-size: 10.5px; }
-.stepper-cell-0 { fill: #1b7bbf; fill-opacity: 0.3; stroke: currentColor; }
+.stepper-cell-0 { fill: var(--blue); fill-opacity: 0.3; stroke: currentColor; }
 .stepper-cell-1 { fill: none; stroke: currentColor; }
-.stepper-u { fill: #d55e00; stroke: #d55e00; stroke-width: 2; }
+.stepper-u { fill: var(--orange); stroke: var(--orange); stroke-width: 2; }
 .stepper-line { fill: none; stroke: currentColor; }
 .stepper-unverified { fill: none; stroke: currentColor; stroke-dasharray: 3 3; }
-.stepper-strike { stroke: currentColor; stroke-width: 1.5; }
+.stepper-strike { fill: none; stroke: currentColor; stroke-width: 1.5; }
 .stepper-start { fill: none; stroke: currentColor; stroke-opacity: 0.4; }
-.stepper-accepted { fill: #1b7bbf; fill-opacity: 0.3; stroke: currentColor; }
-.stepper-correction { fill: none; stroke: currentColor; }
-.stepper-bonus { fill: #009e73; fill-opacity: 0.3; stroke: currentColor; }
-.stepper-held { fill: #1b7bbf; fill-opacity: 0.35; stroke: currentColor; stroke-opacity: 0.5; }
-.stepper-read { fill: none; stroke: #1b7bbf; stroke-width: 2.5; }
-.stepper-back { fill: none; stroke: #d55e00; stroke-width: 1.5; stroke-dasharray: 5 3; }
-.stepper-pending { fill: none; stroke: #009e73; stroke-width: 2; stroke-dasharray: 1.5 3; }
+.stepper-accepted { fill: var(--blue); fill-opacity: 0.3; stroke: currentColor; }
+.stepper-correction { fill: none; stroke: var(--orange); stroke-width: 1.5; }
+.stepper-bonus { fill: var(--green); fill-opacity: 0.3; stroke: currentColor; }
+.stepper-held { fill: var(--blue); fill-opacity: 0.35; stroke: currentColor; stroke-opacity: 0.5; }
+.stepper-read { fill: none; stroke: var(--blue); stroke-width: 2.5; }
+.stepper-back { fill: none; stroke: var(--orange); stroke-width: 1.5; stroke-dasharray: 5 3; }
+.stepper-pending { fill: none; stroke: var(--green); stroke-width: 2; stroke-dasharray: 1.5 3; }
 .stepper-tape td { white-space: nowrap; }
 .stepper-lab.lab-narrow .lab-table :is(th, td) { padding-right: 0.5rem; }
 .stepper-lab.lab-narrow .lab-table table { font-size: 0.84em; }

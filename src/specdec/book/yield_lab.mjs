@@ -250,17 +250,20 @@ const STYLE = `
 .yield-predict button { margin: 0 0.3rem 0.2rem 0; }
 .yield-units label { display: inline-flex; gap: 0.4rem; align-items: baseline; margin-right: 1rem; }
 .yield-units input { width: auto !important; }
-.yield-stopped { fill: #1b7bbf; fill-opacity: 0.55; stroke: currentColor; }
-.yield-full { fill: var(--hatch); stroke: currentColor; }
+.yield-stopped { fill: var(--blue); fill-opacity: 0.55; stroke: currentColor; }
+.yield-full { fill: var(--hatch-orange); stroke: var(--orange); stroke-width: 1.5; }
 .yield-axis { stroke: currentColor; fill: none; }
 .yield-mean { fill: currentColor; }
-.yield-draft { fill: var(--dots); stroke: currentColor; } .yield-verify { fill: #1b7bbf; fill-opacity: 0.55; stroke: currentColor; }
-.yield-overhead { fill: var(--hatch); stroke: currentColor; } .yield-alone { fill: none; stroke: currentColor; stroke-width: 2; }
-.yield-pays { fill: #1b7bbf; stroke: currentColor; stroke-opacity: 0.15; } .yield-even { fill: none; stroke: currentColor; stroke-opacity: 0.15; }
-.yield-loses { fill: var(--hatch); fill-opacity: 0.6; stroke: currentColor; stroke-opacity: 0.15; }
+.yield-draft { fill: var(--dots-blue); stroke: var(--blue); stroke-width: 1.5; }
+.yield-verify { fill: var(--orange); fill-opacity: 0.55; stroke: var(--orange); stroke-width: 1.5; }
+.yield-overhead { fill: var(--hatch-green); stroke: var(--green); stroke-width: 1.5; }
+.yield-alone { fill: none; stroke: currentColor; stroke-width: 2; }
+.yield-pays { fill: var(--blue); stroke: currentColor; stroke-opacity: 0.15; }
+.yield-even { fill: none; stroke: currentColor; stroke-opacity: 0.15; }
+.yield-loses { fill: var(--hatch); fill-opacity: 0.35; stroke: currentColor; stroke-opacity: 0.15; }
 .book-lab svg .yield-best { font-weight: 700; text-decoration: underline; }
-.yield-line { fill: none; stroke: currentColor; stroke-width: 3; }
-.yield-now { fill: none; stroke: #d55e00; stroke-width: 3; }
+.yield-line { fill: none; stroke: var(--orange); stroke-width: 3; }
+.yield-now { fill: none; stroke: currentColor; stroke-width: 3; }
 .yield-map { cursor: pointer; }
 `;
 
