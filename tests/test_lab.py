@@ -20,6 +20,9 @@ def test_a_module_is_one_text_and_hides_no_name_that_it_takes(name):
     assert cls.name == name
     assert not re.search(r"^import |</script", cls._esm, re.M)
     texts = [(lab.resources.files("specdec.book") / file).read_text("utf-8") for file in cls.modules]
+    for file, text in zip(cls.modules, texts, strict=True):
+        taken = re.findall(r'^import .*? from "./(.*)";', text, re.S | re.M)
+        assert set(taken) <= {"lab_page.mjs", *cls.modules[: cls.modules.index(file)]}, "what a module takes stands above it"
     declared = re.findall(r"^(?:export )?(?:async )?(?:const|let|function|class) (\w+)", "".join(texts), re.M)
     imported = re.findall(r"\w+", "".join(re.findall(r"^import \{(.*?)\} from \"./lab_page.mjs\"", "".join(texts), re.S | re.M)))
     assert len(declared) == len(set(declared))

@@ -1,6 +1,7 @@
 // The overlap lab's interface on the shared page of labs. overlap_lab.py has the same keys and defaults.
+import { ONE, equal, minus, near, reduced, shown, total } from "./fractions.mjs";
 import { escaped, figure, head, mounted, node, picture, refill, table, text } from "./lab_page.mjs";
-import { MOST, SYMBOLS, equal, law, minus, near, shown, total, verified } from "./overlap_rules.mjs";
+import { MOST, SYMBOLS, law, verified } from "./overlap_rules.mjs";
 
 const CHOICES = [
   ["residual", "drawn from the residual (right)"],
@@ -9,7 +10,10 @@ const CHOICES = [
   ["p - q", "drawn from (p − q)₊, not normalised (wrong)"],
 ];
 const NAMES = { p: "the target p", q: "the draft q" };
-const both = (value) => `${shown(value)}${value[1] === 1n ? "" : ` ${1000n % value[1] ? "≈" : "="} ${near(value).toFixed(3)}`}`;
+function both(value) {
+  const [, d] = reduced(value);
+  return d === 1n ? shown(value) : `${shown(value)} ${1000n % d ? "≈" : "="} ${near(value).toFixed(3)}`;
+}
 const letters = (values) => values.map((_, i) => SYMBOLS[i]);
 const tuple = (values) => `(${values.map(shown).join(", ")})`;
 
@@ -133,9 +137,9 @@ function sentences(c, correction) {
   if (!c.residual) told.push("p = q: nothing is ever rejected, so there is no residual and no correction to draw.");
   else if (c.alpha[0] === 0n) told.push("p and q share no symbol: α = 0, every proposal is rejected, and the residual is p itself.");
   else told.push(`A rejection has probability ${both(c.lack)}; the residual is ${tuple(c.residual)}.`);
-  if (!equal(c.sum, [1n, 1n])) {
+  if (!equal(c.sum, ONE)) {
     told.push(`(p − q)₊ has the mass ${shown(c.lack)} and is no law: what comes out sums to ${both(c.sum)}. The missing `
-      + `${shown(minus([1n, 1n], c.sum))} falls on whatever symbol the code's search ends on.`);
+      + `${shown(minus(ONE, c.sum))} falls on whatever symbol the code's search ends on.`);
   } else if (right && correction === "residual") told.push(`Out comes ${tuple(c.output)} = p, symbol by symbol, whatever q is.`);
   else if (right) told.push(`Out comes ${tuple(c.output)} = p all the same: ${c.residual ? "on this pair the wrong correction and the residual agree" : "the correction is never drawn"}.`);
   else told.push(`Out comes ${tuple(c.output)}, not p: the distance from p is ${both(c.wrong)}.`);

@@ -1,9 +1,9 @@
 // The stepper's interface on the shared page of labs. stepper_lab.py has the same keys and defaults.
+import { ONE, ZERO, equal, fraction, near } from "./fractions.mjs";
 import { entered, figure, head, mounted, node, picture, refill, table, text } from "./lab_page.mjs";
-import { ROUNDS, entries, fraction, seeded, walk } from "./stepper_walk.mjs";
+import { ROUNDS, entries, walk } from "./stepper_walk.mjs";
 
 const spaced = (tokens) => [...tokens].join(" ");
-const number = ([above, below]) => Number(above) / Number(below);
 
 // ---- in words ------------------------------------------------------------------------------------------------------------
 
@@ -70,14 +70,14 @@ function asking(step, steps, target) {
 
 // A decision's cells on [0, 1), with u above them.
 function strip({ cells, u, purpose }, width) {
-  const left = 8, wide = width - 16, x = (value) => left + wide * number(value);
+  const left = 8, wide = width - 16, x = (value) => left + wide * near(value);
   const words = (outcome) => (purpose === "accept" ? (outcome ? "accept" : "reject") : outcome);
-  let inside = "", from = [0n, 1n], spoken = [];
+  let inside = "", from = ZERO, spoken = [];
   cells.forEach(([outcome, end], i) => {
     const to = fraction(end), middle = (x(from) + x(to)) / 2;
     inside += `<rect class="stepper-cell-${i % 2}" x="${x(from).toFixed(1)}" y="26" width="${(x(to) - x(from)).toFixed(1)}" height="28"/>`;
     inside += text(middle.toFixed(1), 45, words(outcome), 'text-anchor="middle" class="lab-strong"');
-    inside += text(x(to).toFixed(1), 69, end, `text-anchor="${number(to) === 1 ? "end" : "middle"}"`);
+    inside += text(x(to).toFixed(1), 69, end, `text-anchor="${equal(to, ONE) ? "end" : "middle"}"`);
     spoken.push(`${words(outcome)} below ${end}`);
     from = to;
   });
@@ -208,7 +208,7 @@ function desk(change) {
     drawing.innerHTML = strip(step, Math.min(width - 34, 560));
     if (changed("", 0, input.value) !== own) input.value = own;
     input.placeholder = step.u && !own ? `${step.u.text}, by the seed` : "";
-    if (step.u) slider.value = number(step.u.value);
+    if (step.u) slider.value = near(step.u.value);
     slider.setAttribute("aria-valuetext", step.u ? `${step.u.text}: ${outcome_words(step)}` : "no number");
   }
   return { element: node("fieldset", { class: "stepper-desk" }, legend, hint, drawing, field), show };

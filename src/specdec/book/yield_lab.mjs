@@ -1,14 +1,13 @@
 // The lab *yield and cost*: what a setting shows. The rules are yield_rules.mjs's, all numbers exact until they are drawn.
+import { ONE, ZERO, below, equal, near, over, power, reduced, shown, times } from "./fractions.mjs";
 import { escaped, figure, head, mounted, node, picture, refill, table, text } from "./lab_page.mjs";
-import {
-  COSTS, LARGEST, ONE, Q, below, best_gamma, break_even_alpha, computed, equal, means, near, over, rational, read, reduced, speedup, times,
-} from "./yield_rules.mjs";
+import { COSTS, LARGEST, best_gamma, break_even_alpha, computed, means, rational, read, speedup } from "./yield_rules.mjs";
 
 // ---- numbers in words ----------------------------------------------------------------------------------------------------
 
 // A fraction as a decimal number if it ends within so many places, else null.
 function ended(q, places = 12) {
-  const { n, d } = reduced(q);
+  const [n, d] = reduced(q);
   for (let k = 0; k <= places; k++) {
     const unit = 10n ** BigInt(k);
     if (unit % d) continue;
@@ -17,9 +16,9 @@ function ended(q, places = 12) {
   }
   return null;
 }
-const typed = (q) => ended(q) ?? Object.values(reduced(q)).join("/"); // exactly, as a field takes it
+const typed = (q) => ended(q) ?? shown(q); // exactly, as a field takes it
 const told = (q, digits = 4) => String(Number(near(q).toPrecision(digits)));
-const probability = (q) => ended(q, 8) ?? (reduced(q).d < 10n ** 7n ? `${q.n}/${q.d}` : `≈ ${near(q).toPrecision(6)}`);
+const probability = (q) => ended(q, 8) ?? (reduced(q)[1] < 10n ** 7n ? shown(q) : `≈ ${near(q).toPrecision(6)}`);
 const listed = (numbers) => (numbers.length < 2 ? `${numbers}` : `${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`);
 
 const UNITS = { ms: "ms", steps: "target steps" };
@@ -42,12 +41,12 @@ function best_in_words({ ties, ratio }) {
 function even_in_words(c) {
   if (c.gamma === 0) return "none: γ = 0 is the target alone";
   if (c.even_alpha === null) return `none: ${c.gamma + 1} tokens are the most that a round yields`;
-  return c.even_alpha.n === 0n ? "0: even without an accepted proposal" : near(c.even_alpha).toFixed(4);
+  return equal(c.even_alpha, ZERO) ? "0: even without an accepted proposal" : near(c.even_alpha).toFixed(4);
 }
 
 function answers(c, unit) {
   const cost = (q) => `${told(q)} ${UNITS[unit]}`, { draft, verify, overhead } = c.parts;
-  const none = c.even_verify.n <= 0n ? ": none is fast enough" : "";
+  const none = !below(ZERO, c.even_verify) ? ": none is fast enough" : "";
   return [
     ["Mean tokens a round, E[K]", ended(c.mean, 6) ?? `${near(c.mean).toFixed(6)}`],
     ["A round lasts (assumed)", `${told(draft)} + ${told(verify)} + ${told(overhead)} = ${cost(c.time)}`],
@@ -119,9 +118,9 @@ function time_picture(c, width, unit) {
 
 // ---- the map ---------------------------------------------------------------------------------------------------------------
 
-const TENTHS = Array.from({ length: 11 }, (_, i) => Q(BigInt(i), 10n));
+const TENTHS = Array.from({ length: 11 }, (_, i) => [BigInt(i), 10n]);
 const ROWS = 9;
-const DRAFTS = [0n, 5n, 10n, 20n, 30n, 40n, 50n, 80n, 100n].map((part) => Q(part, 100n)); // in target steps
+const DRAFTS = [0n, 5n, 10n, 20n, 30n, 40n, 50n, 80n, 100n].map((part) => [part, 100n]); // in target steps
 
 // The rows from the lowest up: what a row's label says, its cost and γs, and the setting that it stands for.
 function map_rows(c, kind, unit) {
@@ -290,7 +289,7 @@ const LEGENDS = {
 };
 
 function make(data, change) {
-  const { scenarios } = JSON.parse(data), first = scenarios[0][1], shown = panel();
+  const { scenarios } = JSON.parse(data), first = scenarios[0][1], parts = panel();
   let now = first, drawn = "", map = null, sketch = null;
   const predict = predictions(first, change);
   const units = unit_choice((unit) => change(converted(now, unit)));
@@ -302,40 +301,40 @@ function make(data, change) {
     if (key !== drawn) {
       map = map_of(c, kind, unit);
       sketch = map_picture(map, kind, unit, width);
-      shown.map.innerHTML = sketch.svg;
-      shown.map.setAttribute("aria-label", `Map. Left and right change α, up and down ${kind === "gamma" ? "γ" : "the draft's cost"}`);
-      shown.legend.textContent = LEGENDS[kind];
+      parts.map.innerHTML = sketch.svg;
+      parts.map.setAttribute("aria-label", `Map. Left and right change α, up and down ${kind === "gamma" ? "γ" : "the draft's cost"}`);
+      parts.legend.textContent = LEGENDS[kind];
       drawn = key;
       fill_table();
     }
     const row = kind === "gamma" ? c.gamma - own : place(over(c.costs.draft, c.costs.baseline), DRAFTS);
-    const frame = shown.map.querySelector(".yield-now");
+    const frame = parts.map.querySelector(".yield-now");
     sketch.at(near(c.alpha) * 10, row).forEach((at, i) => frame.setAttribute("xy"[i], at.toFixed(1)));
   }
 
   // The map as a table, once somebody opens it.
   function fill_table() {
-    if (!shown.details.open) return;
+    if (!parts.details.open) return;
     const kind = now.map === "draft" ? "draft" : "gamma", corner = kind === "gamma" ? "γ" : `draft step, ${UNITS[unit_of(now)]}`;
-    shown.head.replaceChildren(...head(corner, ...TENTHS.map((alpha) => `α ${told(alpha)}`), "pays from α").children);
-    refill(shown.body, map.rows.map(({ name, gammas }, j) => [
+    parts.head.replaceChildren(...head(corner, ...TENTHS.map((alpha) => `α ${told(alpha)}`), "pays from α").children);
+    refill(parts.body, map.rows.map(({ name, gammas }, j) => [
       name, ...map.cells[j].map((cell, i) => cell_words(cell, kind, kind === "gamma" && map.best[i] === cell.gamma)),
       !gammas[0] ? "" : map.even[j] === null ? "never" : near(map.even[j]).toFixed(4),
     ]).reverse());
   }
-  shown.details.addEventListener("toggle", fill_table);
+  parts.details.addEventListener("toggle", fill_table);
 
   // To a column and a row of the map, within it.
   function go(i, j) {
     const column = Math.max(0, Math.min(TENTHS.length - 1, i)), row = Math.max(0, Math.min(map.rows.length - 1, j));
     change({ alpha: told(TENTHS[column]), ...map.rows[row].change });
   }
-  shown.map.addEventListener("click", (event) => {
-    const box = shown.map.querySelector("svg").getBoundingClientRect(), scale = sketch.wide * TENTHS.length + sketch.left + 1;
+  parts.map.addEventListener("click", (event) => {
+    const box = parts.map.querySelector("svg").getBoundingClientRect(), scale = sketch.wide * TENTHS.length + sketch.left + 1;
     const [x, y] = [event.clientX - box.left, event.clientY - box.top].map((at) => (at * scale) / box.width);
     if (x > sketch.left && y < sketch.bottom) go(Math.floor((x - sketch.left) / sketch.wide), Math.floor((sketch.bottom - y) / sketch.high));
   });
-  shown.map.addEventListener("keydown", (event) => {
+  parts.map.addEventListener("keydown", (event) => {
     const [right, up] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key] ?? [];
     if (right === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -351,7 +350,7 @@ function make(data, change) {
   }
 
   return {
-    results: shown.results, groups: GROUPS, own: [units.box, predict.box], style: STYLE,
+    results: parts.results, groups: GROUPS, own: [units.box, predict.box], style: STYLE,
     presets: scenarios,
     follow(setting, form) {
       now = setting;
@@ -361,16 +360,13 @@ function make(data, change) {
     },
     draw(setting, width) {
       const c = computed(setting), unit = unit_of(setting);
-      shown.total.textContent = headline(c, unit);
-      shown.warnings.replaceChildren(...warnings(c, unit).map((words) => node("li", {}, words)));
-      shown.warnings.hidden = !shown.warnings.children.length;
-      refill(shown.answers, answers(c, unit));
-      refill(shown.law, c.law.map((share, j) => {
-        const tail = reduced(Q(c.alpha.n ** BigInt(j), c.alpha.d ** BigInt(j)));
-        return [String(j + 1), probability(share), probability(tail)];
-      }));
-      shown.count.innerHTML = count_picture(c, width);
-      shown.time.innerHTML = time_picture(c, width, unit);
+      parts.total.textContent = headline(c, unit);
+      parts.warnings.replaceChildren(...warnings(c, unit).map((words) => node("li", {}, words)));
+      parts.warnings.hidden = !parts.warnings.children.length;
+      refill(parts.answers, answers(c, unit));
+      refill(parts.law, c.law.map((share, j) => [String(j + 1), probability(share), probability(power(c.alpha, j))]));
+      parts.count.innerHTML = count_picture(c, width);
+      parts.time.innerHTML = time_picture(c, width, unit);
       draw_map(c, setting, width);
       return `${headline(c, unit)}. Best γ: ${best_in_words(c.best)}`;
     },

@@ -66,7 +66,7 @@ class YieldLab(Lab):
     """
 
     name: ClassVar[str] = "yield"
-    modules: ClassVar[tuple[str, ...]] = ("yield_rules.mjs", "yield_lab.mjs")
+    modules: ClassVar[tuple[str, ...]] = ("fractions.mjs", "yield_rules.mjs", "yield_lab.mjs")
     defaults: ClassVar[dict[str, str]] = next(iter(scenarios().values()))
 
     @classmethod
