@@ -21,10 +21,10 @@ def test_a_module_is_one_text_and_hides_no_name_that_it_takes(name):
     assert not re.search(r"^import |</script", cls._esm, re.M)
     texts = [(lab.resources.files("specdec.book") / file).read_text("utf-8") for file in cls.modules]
     for file, text in zip(cls.modules, texts, strict=True):
-        taken = re.findall(r'^import .*? from "./(.*)";', text, re.S | re.M)
+        taken = re.findall(r'^import \{[^}]*\} from "./(.*)";', text, re.M)
         assert set(taken) <= {"lab_page.mjs", *cls.modules[: cls.modules.index(file)]}, "what a module takes stands above it"
     declared = re.findall(r"^(?:export )?(?:async )?(?:const|let|function|class) (\w+)", "".join(texts), re.M)
-    imported = re.findall(r"\w+", "".join(re.findall(r"^import \{(.*?)\} from \"./lab_page.mjs\"", "".join(texts), re.S | re.M)))
+    imported = re.findall(r"\w+", "".join(re.findall(r"^import \{([^}]*)\} from \"./lab_page.mjs\"", "".join(texts), re.M)))
     assert len(declared) == len(set(declared))
     assert imported and set(imported).isdisjoint(declared)
 
@@ -97,6 +97,14 @@ def look(page, kind):
     return pattern[1] if pattern else "none" if fill == "none" else "filled", dashes
 
 
+@pytest.mark.parametrize("name", [name for name in LABS if name != "kv"])
+def test_presets_stand_in_rows_on_a_phone_and_are_a_fingers_breadth(open_labs, name):  # noqa: F811
+    presets = open_labs(LABS[name](), width=390).locator(".lab-presets button")
+    boxes = [button.bounding_box() for button in presets.all()]
+    assert all(box["height"] >= 44 and box["width"] >= 44 and box["x"] + box["width"] <= 390 for box in boxes)
+    assert len({box["y"] for box in boxes}) < len(boxes) - 1, "one below the other they would fill the screen"
+
+
 def test_a_page_without_labs_stays_as_it_is():
     context = {"body": "<p>None.</p>"}
     site.mount_labs(None, "page", "", context, None)
@@ -129,10 +137,8 @@ def test_several_labs_share_a_page_its_scripts_and_its_address(open_labs, labs):
     assert page.locator("[id$='-length']").nth(1).input_value() == "100"
 
 
-@pytest.mark.parametrize("name", LABS)
-def test_as_a_widget_each_lab_draws_and_saves_to_the_kernel(javascript, name):  # noqa: F811
-    """The module as anywidget loads it, from a blob, with a model that lives in the kernel."""
-    page, made = javascript("export {};"), LABS[name]()
+def widget(page, lab):
+    """Show a lab as anywidget does, from a blob, with a model that lives in the kernel."""
     page.evaluate(
         """async ([text, data, setting]) => {
           const { default: lab } = await import(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
@@ -144,8 +150,14 @@ def test_as_a_widget_each_lab_draws_and_saves_to_the_kernel(javascript, name):  
             save_changes: () => { saved += 1; },
           } });
         }""",
-        [LABS[name]._esm, made.data, made.setting],
+        [lab._esm, lab.data, lab.setting],
     )
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_as_a_widget_each_lab_draws_and_saves_to_the_kernel(javascript, name):  # noqa: F811
+    page = javascript("export {};")
+    widget(page, LABS[name]())
     assert page.get_by_role("alert").inner_text() == ""
     assert page.locator("section figure svg").count() > 0
     assert page.get_by_role("button", name="Copy link").count() == 0, "a notebook's address holds no setting"
@@ -153,3 +165,29 @@ def test_as_a_widget_each_lab_draws_and_saves_to_the_kernel(javascript, name):  
     page.wait_for_function("saved === 1")
     page.evaluate("leave()")
     assert page.complaints == []
+
+
+HEARD = """() => {
+  globalThis.heard = [];
+  document.addEventListener("keydown", ({ key }) => heard.push(key));
+}"""
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_as_a_widget_a_lab_keeps_the_keys_of_its_controls_from_the_notebook(javascript, open_labs, name):  # noqa: F811
+    """JupyterLab listens on the document. With the very same keys the lab on the site stops none."""
+    inside = javascript("export {};")
+    widget(inside, LABS[name]())
+    heard = []
+    for page in (inside, open_labs(LABS[name]())):
+        page.evaluate(HEARD)
+        slider, menu = page.locator("input[type=range]:visible").first, page.locator("select:visible").first
+        before = slider.input_value()
+        for control, keys in ((slider, "ArrowRight Home ArrowRight Shift+Enter Escape b"), (menu, "d b Control+s Enter")):
+            control.focus()
+            for key in keys.split():
+                page.keyboard.press(key)
+        assert slider.input_value() != before
+        heard.append(page.evaluate("heard"))
+    assert heard[0] == ["Shift", "Enter", "Escape", "b", "Control", "s"]
+    assert [key for key in heard[1] if key not in heard[0]] == ["ArrowRight", "Home", "ArrowRight", "d"]

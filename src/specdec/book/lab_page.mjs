@@ -145,6 +145,7 @@ const STYLE = `
 .lab-buttons { column-span: all; }
 .lab-buttons, .lab-presets { display: flex; flex-wrap: wrap; gap: 0.4rem 0.6rem; align-items: center; margin: 0; break-inside: avoid; }
 .lab-presets { margin: 0 0 0.75rem; }
+.lab-narrow .lab-presets button { min-height: 44px; font-size: 0.85em; padding: 0.2rem 0.6rem; }
 .book-lab button { font: inherit; color: inherit; background: transparent; border: 1px solid var(--pst-color-text-muted, #888);
   border-radius: 0.25rem; padding: 0.2rem 0.8rem; cursor: pointer; }
 .book-lab button[aria-pressed=true] { box-shadow: inset 0 0 0 2px currentColor; }
@@ -167,7 +168,7 @@ const STYLE = `
   border-bottom: 1px solid var(--pst-color-border, #8888); font-variant-numeric: tabular-nums; }
 .lab-table tbody th { font-weight: normal; }
 @media (prefers-reduced-motion: reduce) { .book-lab * { transition: none !important; animation: none !important; } }
-@media print { .lab-buttons, .lab-presets, .book-lab input[type=range] { display: none; } .book-lab :is(figure, tr) { break-inside: avoid; } }
+@media print { .lab-buttons, .lab-presets, .stepper-moves, .book-lab input[type=range] { display: none; } .book-lab :is(figure, tr) { break-inside: avoid; } }
 `;
 
 // Patterns, so that nothing is told by colour alone: var(--hatch), var(--dots), or var(--hatch-orange) as a fill in a lab's styles.
@@ -271,6 +272,23 @@ export function mounted({ model, el }, make) {
   watch.observe(el);
   return () => { watch.disconnect(), clearTimeout(told), model.off("change:setting", heard); };
 }
+
+// ---- in Jupyter ----------------------------------------------------------------------------------------------------------
+
+// A lab as anywidget takes it. A key that nobody stops is a command of JupyterLab's notebook: an arrow leaves the cell, Enter edits
+// it, Space scrolls, and the letter that looks for a choice in a menu cuts the cell. So the keys that controls use end at the lab.
+// Ctrl+S, Shift+Enter and Escape go on to the notebook. On the site nobody else wants a key.
+const USED = /^(Arrow.*|Home|End|Page.*|Enter| )$/;
+const widget = (render) => ({
+  render(given) {
+    given.el.addEventListener("keydown", (event) => {
+      const { key, target, altKey, ctrlKey, metaKey, shiftKey } = event;
+      if (altKey || ctrlKey || metaKey || shiftKey) return;
+      if (USED.test(key) || (target.matches("select") && key.length === 1)) event.stopPropagation();
+    });
+    return render(given);
+  },
+});
 
 // ---- on a static page ----------------------------------------------------------------------------------------------------
 

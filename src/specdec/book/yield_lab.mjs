@@ -160,7 +160,7 @@ function map_of(c, kind, unit) {
 
 function map_picture(map, kind, unit, width) {
   const left = 34, top = 8, wide = (width - left - 1) / TENTHS.length, high = 26, bottom = top + map.rows.length * high;
-  let inside = "", line = "";
+  let inside = "", line = "", numbers = "";
   map.rows.forEach(({ name }, j) => {
     const y = bottom - (j + 1) * high;
     map.cells[j].forEach(({ gamma, ratio }, i) => {
@@ -169,7 +169,7 @@ function map_picture(map, kind, unit, width) {
       const shade = pays ? ` fill-opacity="${(0.08 + 0.4 * Math.min(1, Math.log2(number) / 2)).toFixed(2)}"` : "";
       inside += `<rect class="${look}" x="${x.toFixed(1)}" y="${y}" width="${wide.toFixed(1)}" height="${high}"${shade}/>`;
       const words = kind === "gamma" ? (number < 9.995 ? number.toFixed(2) : number.toFixed(1)) : String(gamma);
-      inside += text((x + wide / 2).toFixed(1), y + 17, words, `text-anchor="middle"${best ? ' class="yield-best"' : ""}`);
+      numbers += text((x + wide / 2).toFixed(1), y + 17, words, `text-anchor="middle"${best ? ' class="yield-best"' : ""}`);
     });
     inside += text(left - 5, y + 17, name, 'text-anchor="end"');
     const even = map.even[j] === null ? TENTHS.length : near(map.even[j]) * 10 + 0.5; // no α: beyond the last column
@@ -177,7 +177,7 @@ function map_picture(map, kind, unit, width) {
     if (map.rows[j].gammas[0]) line += `${line ? "L" : "M"}${x.toFixed(1)} ${y + high}V${y}`;
   });
   TENTHS.forEach((alpha, i) => { inside += text((left + (i + 0.5) * wide).toFixed(1), bottom + 15, told(alpha), 'text-anchor="middle"'); });
-  inside += `<path class="yield-line" d="${line}"/><rect class="yield-now" rx="4" width="${wide.toFixed(1)}" height="${high}"/>`;
+  inside += `<path class="yield-line" d="${line}"/>${numbers}<rect class="yield-now" rx="4" width="${wide.toFixed(1)}" height="${high}"/>`;
   inside += text(width - 2, bottom + 31, "acceptance α", 'text-anchor="end"') + text(2, bottom + 31, kind === "gamma" ? "↑ γ" : `↑ draft step, ${UNITS[unit]}`);
   const spoken = map.rows.map(({ name, gammas }, j) => {
     const row = kind === "gamma" ? `γ ${name}` : `draft step ${name}`;
@@ -232,6 +232,7 @@ const GROUPS = [
     ["alpha", "Acceptance α", "range", [0, 1, 0.01]],
     ["gamma", "Proposals a round γ", "range", [0, LARGEST, 1]],
   ]],
+  ["Map", [["map", "Over α and", "select", [["gamma", "γ"], ["draft", "draft cost"]]]]],
   ["Costs: all assumed, none measured", [
     ["draft", "One draft step", "range", [0, 20, 0.1]],
     ["verify", "Verification, at any γ", "range", [0, 20, 0.1]],
@@ -239,7 +240,6 @@ const GROUPS = [
     ["overhead", "Overhead of a round", "range", [0, 20, 0.1]],
     ["baseline", "One step of the target alone", "range", [0, 20, 0.1]],
   ]],
-  ["Map", [["map", "Over α and", "select", [["gamma", "γ"], ["draft", "draft cost"]]]]],
 ];
 
 const STYLE = `
