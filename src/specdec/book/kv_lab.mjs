@@ -141,11 +141,11 @@ function bar(c, width) {
   parts.forEach(([name, bytes], i) => {
     const letter = "ABCDEFGHI"[i], own = wide(bytes), kind = PARTS.indexOf(name);
     inside += `<rect class="kv-part kv-part-${kind}" x="${x.toFixed(1)}" y="20" width="${Math.max(own, 0.5).toFixed(1)}" height="34"/>`;
-    if (own > 14) inside += text((x + own / 2).toFixed(1), 42, letter, 'text-anchor="middle" class="lab-strong"');
+    if (own > 14) inside += text((x + own / 2).toFixed(1), 42, letter, 'text-anchor="middle" class="lab-strong lab-over"');
     x += own;
     const y = 84 + 22 * i;
-    inside += `<rect class="kv-part kv-part-${kind}" x="1" y="${y - 13}" width="18" height="17"/>${text(10, y, letter, 'text-anchor="middle" class="lab-strong"')}`;
-    inside += text(28, y, name) + text(Math.min(width - 2, 420), y, size(bytes), 'text-anchor="end"');
+    inside += `<rect class="kv-part kv-part-${kind}" x="1" y="${y - 13}" width="18" height="17"/>`;
+    inside += text(32, y, letter, 'text-anchor="middle" class="lab-strong"') + text(44, y, name) + text(Math.min(width - 2, 420), y, size(bytes), 'text-anchor="end"');
   });
   const limit = wide(c.memory - c.reserve) + 1;
   inside += `<path class="kv-frontier" d="M${limit.toFixed(1)} 15V59"/>`;

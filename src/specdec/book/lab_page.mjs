@@ -155,12 +155,14 @@ const STYLE = `
 .lab-total { font-size: 1.25em; font-weight: 600; margin: 0.5rem 0; }
 .lab-error:not(:empty) { border: 2px solid currentColor; border-left-width: 0.6rem; padding: 0.5rem 0.75rem; overflow-wrap: anywhere; }
 .lab-spoken { position: absolute; width: 1px; height: 1px; margin: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-.book-lab figure { margin: 1rem 0; }
-.book-lab figcaption { margin-top: 0.4rem; color: inherit; font-size: 0.9em; font-weight: normal; text-align: left; }
+.book-lab figure { margin: 1rem 0; padding: 0; }
+.book-lab figcaption { margin-top: 0.4rem; padding: 0; color: inherit; font-size: 0.9em; font-weight: normal; text-align: left; }
 .book-lab svg { display: block; max-width: 100%; height: auto; }
 .book-lab svg text { fill: currentColor; font-size: 12px; font-family: inherit; }
 .lab-narrow svg text { font-size: 11px; }
 .book-lab svg .lab-strong { font-weight: 600; }
+/* Words on a pattern or a line keep a rim of the page's own colour. */
+.book-lab svg .lab-over { paint-order: stroke; stroke: var(--pst-color-background, var(--jp-layout-color0, transparent)); stroke-width: 4px; stroke-linejoin: round; }
 .lab-table { overflow-x: auto; margin: 0.5rem 0 1rem; position: relative; }
 .lab-table table { width: auto; margin: 0; border-collapse: collapse; color: inherit; font-size: 0.9em; }
 .lab-table caption { caption-side: top; text-align: left; color: inherit; font-weight: 600; padding: 0 0 0.3rem; }
@@ -168,7 +170,7 @@ const STYLE = `
   border-bottom: 1px solid var(--pst-color-border, #8888); font-variant-numeric: tabular-nums; }
 .lab-table tbody th { font-weight: normal; }
 @media (prefers-reduced-motion: reduce) { .book-lab * { transition: none !important; animation: none !important; } }
-@media print { .lab-buttons, .lab-presets, .stepper-moves, .book-lab input[type=range] { display: none; } .book-lab :is(figure, tr) { break-inside: avoid; } }
+@media print { .lab-buttons, .lab-presets, .book-lab input[type=range] { display: none; } .book-lab :is(figure, tr) { break-inside: avoid; } }
 `;
 
 // Patterns, so that nothing is told by colour alone: var(--hatch), var(--dots), or var(--hatch-orange) as a fill in a lab's styles.

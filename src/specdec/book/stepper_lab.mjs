@@ -72,11 +72,11 @@ function asking(step, steps, target) {
 function strip({ cells, u, purpose }, width) {
   const left = 8, wide = width - 16, x = (value) => left + wide * near(value);
   const words = (outcome) => (purpose === "accept" ? (outcome ? "accept" : "reject") : outcome);
-  let inside = "", from = ZERO, spoken = [];
+  let inside = "", letters = "", from = ZERO, spoken = [];
   cells.forEach(([outcome, end], i) => {
     const to = fraction(end), middle = (x(from) + x(to)) / 2;
     inside += `<rect class="stepper-cell-${i % 2}" x="${x(from).toFixed(1)}" y="26" width="${(x(to) - x(from)).toFixed(1)}" height="28"/>`;
-    inside += text(middle.toFixed(1), 45, words(outcome), 'text-anchor="middle" class="lab-strong"');
+    letters += text(middle.toFixed(1), 45, words(outcome), 'text-anchor="middle" class="lab-strong lab-over"');
     inside += text(x(to).toFixed(1), 69, end, `text-anchor="${equal(to, ONE) ? "end" : "middle"}"`);
     spoken.push(`${words(outcome)} below ${end}`);
     from = to;
@@ -87,7 +87,7 @@ function strip({ cells, u, purpose }, width) {
     inside += `<path class="stepper-u" d="M${at.toFixed(1)} 27l-6 -10h12zM${at.toFixed(1)} 27V54"/>`;
     inside += text(Math.max(left, Math.min(width - left, at)).toFixed(1), 12, `u = ${u.text}`, `text-anchor="${side}" class="lab-strong"`);
   }
-  return picture(width, 74, `Cells of the unit interval: ${spoken.join(", ")}. ${u ? `u is ${u.text}.` : ""}`, inside);
+  return picture(width, 74, `Cells of the unit interval: ${spoken.join(", ")}. ${u ? `u is ${u.text}.` : ""}`, inside + letters);
 }
 
 const SHORT = { start: "start", accepted: "acc.", correction: "corr.", bonus: "bonus" };
@@ -302,6 +302,7 @@ const STYLE = `
 .stepper-chip-correction { border-style: double; border-width: 3px; }
 .stepper-chip-bonus { border-radius: 1rem; }
 .stepper-chip-start { border-style: dotted; }
+@media print { .stepper-moves { display: none; } }
 `;
 
 export const render = (context) => mounted(context, made);
