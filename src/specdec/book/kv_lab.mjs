@@ -137,18 +137,18 @@ function bar(c, width) {
   const over = c.storage.bytes > c.budget;
   const sum = Number(parts.reduce((sum, [, bytes]) => sum + bytes, 0n));
   const wide = (bytes) => (Number(bytes) / sum) * (width - 2);
-  let inside = "", x = 1;
+  let inside = "", letters = "", x = 1;
   parts.forEach(([name, bytes], i) => {
     const letter = "ABCDEFGHI"[i], own = wide(bytes), kind = PARTS.indexOf(name);
     inside += `<rect class="kv-part kv-part-${kind}" x="${x.toFixed(1)}" y="20" width="${Math.max(own, 0.5).toFixed(1)}" height="34"/>`;
-    if (own > 14) inside += text((x + own / 2).toFixed(1), 42, letter, 'text-anchor="middle" class="lab-strong lab-over"');
+    if (own > 14) letters += text((x + own / 2).toFixed(1), 42, letter, 'text-anchor="middle" class="lab-strong lab-over"');
     x += own;
     const y = 84 + 22 * i;
     inside += `<rect class="kv-part kv-part-${kind}" x="1" y="${y - 13}" width="18" height="17"/>`;
     inside += text(32, y, letter, 'text-anchor="middle" class="lab-strong"') + text(44, y, name) + text(Math.min(width - 2, 420), y, size(bytes), 'text-anchor="end"');
   });
   const limit = wide(c.memory - c.reserve) + 1;
-  inside += `<path class="kv-frontier" d="M${limit.toFixed(1)} 15V59"/>`;
+  inside += `<path class="kv-frontier" d="M${limit.toFixed(1)} 15V59"/>${letters}`;
   const near = limit > width / 2;
   inside += text(limit.toFixed(1), 11, `limit ${size(c.memory - c.reserve)}`, `text-anchor="${near ? "end" : "start"}"`);
   const label = `Memory of one rank, ${over ? "more than there is" : "within its limit"}: `
