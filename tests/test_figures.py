@@ -13,7 +13,7 @@ from colorspacious import cspace_convert
 
 from specdec.book import figures
 
-DARK = "#14181e"  # the theme's page in dark mode
+DARK = "#121212"  # the theme's page in dark mode
 
 
 def drawn(alt="Two lines that cross", caption="They cross at 1 < 2."):

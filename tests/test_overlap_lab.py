@@ -22,7 +22,7 @@ from specdec.chance import law_of
 from specdec.conformance import mutants
 from specdec.verification import strict
 
-RULES = source("overlap_rules.mjs")
+BELOW, RULES = source("lab_page.mjs") + source("fractions.mjs"), source("overlap_rules.mjs")
 RUN = """
 globalThis.run = (settings) => settings.map(({ p, q, correction }) => {
   try {
@@ -83,7 +83,7 @@ def texts(told):
 
 def test_the_browser_equals_python_exactly(javascript, cases):  # noqa: F811
     settings, expected = cases
-    page = javascript(source("lab_page.mjs") + RULES + RUN)
+    page = javascript(BELOW + RULES + RUN)
     for given, python, told in zip(settings, texts(expected), asked(page, settings), strict=True):
         assert told == python, given
     sound = [(given, case) for given, case in zip(settings, expected, strict=True) if "error" not in case]
@@ -107,19 +107,19 @@ def facts(given, case):
     ("right", "wrong"),
     [
         ("p.map((value, i) => least(value, q[i]))", "p.map((value, i) => times(value, q[i]))"),
-        ("refilled.map((value) => divided(value, total(refilled)))", "refilled"),
+        ("refilled.map((value) => over(value, total(refilled)))", "refilled"),
         ("p.map((value, i) => positive(minus(value, q[i])))", "p.map((value, i) => size(minus(value, q[i])))"),
         ("residual: ({ residual }) => residual", "residual: ({ p }) => p"),
         ("second.map((value) => times(lack, value))", "second.map((value) => times(alpha, value))"),
         ("times([1n, 2n], total(", "times([1n, 1n], total("),
         ("!below(one, other)", "!below(other, one)"),
-        ("over(weight, sum)", "over(weight, sum + 1n)"),
+        ("[weight, sum]", "[weight, sum + 1n]"),
     ],
 )
 def test_a_wrong_rule_is_caught(javascript, cases, right, wrong):  # noqa: F811
     assert RULES.count(right) == 1
     settings, expected = cases
-    page = javascript(source("lab_page.mjs") + RULES.replace(right, wrong) + RUN)
+    page = javascript(BELOW + RULES.replace(right, wrong) + RUN)
     assert asked(page, settings) != texts(expected)
 
 

@@ -202,7 +202,7 @@ def test_paper_has_the_solutions_and_the_hidden_cells_open_and_nothing_cut(visit
     assert all(cell.bounding_box()["height"] > 10 for cell in page.locator("details.hide > :not(summary)").all())
     cut = "[...document.querySelectorAll('.bd-article pre')].filter(box => box.scrollWidth > box.clientWidth + 1).length"
     assert page.evaluate(cut) == 0
-    for hidden in (".bd-sidebar-primary", ".bd-header-article", "form.quiz .quiz-reasons"):
+    for hidden in (".bd-sidebar-primary", ".bd-header-article"):
         assert not page.locator(hidden).first.is_visible()
 
 
@@ -271,7 +271,14 @@ def test_each_repair_is_still_needed_and_twice_is_once():
       <div class="sidebar-primary-item">
 
       <a class="navbar-brand logo"></a></div> <div role="list" class="citation-list"><div role="doc-biblioentry"></div></div>
-      <th class="head"></th>"""
+      <th class="head"></th> <td><p>\u2705</p></td> <abbr title="ValueError">\u274c</abbr>"""
     once = access.repaired(sample)
     assert all(re.search(found, sample) and not re.search(found, once) for found, _ in access.REPAIRS)
     assert access.repaired(once) == once
+
+
+def test_no_page_needs_a_font_of_emoji():
+    emoji = re.compile("[\u2600-\u26ff\u2705\u274c\u2728\ufe0f\U0001f000-\U0001faff]")
+    assert {name: found for name in PAGES if (found := emoji.findall(built(name).select_one("article").text))} == {}
+    runs = built("chapters/build-status").select_one("article table").select("tbody tr")
+    assert {row.select("td")[-1].text for row in runs} == {"ran"}

@@ -76,7 +76,7 @@ def test_controls_are_large_enough_for_a_finger(visit, name):  # noqa: F811
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_printed_page_is_whole(visit, name):  # noqa: F811
-    """Nothing folded but a quiz's answers and what an output says again; no furniture of the screen; nothing too wide."""
+    """Nothing folded but what an output says again; no furniture of the screen; nothing too wide."""
     page = visit(name, 700)  # an A4 page's width between its margins
     page.emulate_media(media="print", color_scheme="light")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -84,13 +84,31 @@ def test_a_printed_page_is_whole(visit, name):  # noqa: F811
         assert page.locator(furniture).evaluate_all("all => all.some((element) => element.checkVisibility())") is False, furniture
     hidden = page.locator("article").evaluate("""article => {
       const shown = { contentVisibilityAuto: true, opacityProperty: true, visibilityProperty: true };
-      const words = [...article.querySelectorAll(".cell_input pre, .cell_output :not(details) > pre, .solution p, figure svg")];
+      const names = ".cell_input pre, .cell_output :not(details) > pre, .solution p, figure svg, .quiz-reasons p";
+      const words = [...article.querySelectorAll(names)];
       return words.filter((element) => !element.checkVisibility(shown)).map((element) => element.outerHTML.slice(0, 120));
     }""")
     assert hidden == []
     wide = page.locator("article :is(figure svg, pre, table)").evaluate_all("""all => all.filter((element) =>
       element.getBoundingClientRect().right > innerWidth + 1).map((element) => element.outerHTML.slice(0, 120))""")
     assert wide == []
+
+
+def test_a_quiz_on_paper_asks_and_gives_its_reasons_whether_it_was_tried_or_not(visit):  # noqa: F811
+    page = visit(next(name for name in PAGES if built(name).select("form.quiz")))
+    form = page.locator("form.quiz").first
+    for tried in (False, True):
+        if tried:
+            form.locator("input").first.check()
+            form.locator("button").click()
+            sync_api.expect(form.locator(".quiz-status")).not_to_be_empty()
+        reasons = form.locator(".quiz-reasons li")
+        assert not reasons.first.is_visible(), "on the screen they are folded"
+        page.emulate_media(media="print")
+        assert all(reason.is_visible() and reason.bounding_box()["height"] > 10 for reason in reasons.all())
+        assert all(circle.is_visible() for circle in form.locator("input").all()), "circles to mark"
+        assert not form.locator(".quiz-status").is_visible() and not form.locator("button").is_visible()
+        page.emulate_media(media="screen")
 
 
 def test_search_works_from_a_file_too(visit):  # noqa: F811

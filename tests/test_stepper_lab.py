@@ -25,7 +25,7 @@ from specdec.verification import strict
 
 ROUNDS = 4
 NEEDED = ROUNDS * (2 * max(GAMMAS) + 1)
-WALK = source("lab_page.mjs") + source("stepper_walk.mjs")
+WALK = "".join(map(source, ("lab_page.mjs", "fractions.mjs", "stepper_walk.mjs")))
 MORE = """
 globalThis.walked = ([settings, facts]) => settings.map((setting) => walk(setting, JSON.parse(facts)).map(
   ({ u, fed, ...step }) => ({ ...step, u: u?.text, fed: [fed.target, fed.draft], wrong: step.wrong?.message })));

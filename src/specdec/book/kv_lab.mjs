@@ -137,18 +137,18 @@ function bar(c, width) {
   const over = c.storage.bytes > c.budget;
   const sum = Number(parts.reduce((sum, [, bytes]) => sum + bytes, 0n));
   const wide = (bytes) => (Number(bytes) / sum) * (width - 2);
-  let inside = "", x = 1;
+  let inside = "", letters = "", x = 1;
   parts.forEach(([name, bytes], i) => {
     const letter = "ABCDEFGHI"[i], own = wide(bytes), kind = PARTS.indexOf(name);
     inside += `<rect class="kv-part kv-part-${kind}" x="${x.toFixed(1)}" y="20" width="${Math.max(own, 0.5).toFixed(1)}" height="34"/>`;
-    if (own > 14) inside += text((x + own / 2).toFixed(1), 42, letter, 'text-anchor="middle" class="lab-strong"');
+    if (own > 14) letters += text((x + own / 2).toFixed(1), 42, letter, 'text-anchor="middle" class="lab-strong lab-over"');
     x += own;
     const y = 84 + 22 * i;
-    inside += `<rect class="kv-part kv-part-${kind}" x="1" y="${y - 13}" width="18" height="17"/>${text(10, y, letter, 'text-anchor="middle" class="lab-strong"')}`;
-    inside += text(28, y, name) + text(Math.min(width - 2, 420), y, size(bytes), 'text-anchor="end"');
+    inside += `<rect class="kv-part kv-part-${kind}" x="1" y="${y - 13}" width="18" height="17"/>`;
+    inside += text(32, y, letter, 'text-anchor="middle" class="lab-strong"') + text(44, y, name) + text(Math.min(width - 2, 420), y, size(bytes), 'text-anchor="end"');
   });
   const limit = wide(c.memory - c.reserve) + 1;
-  inside += `<path class="kv-frontier" d="M${limit.toFixed(1)} 15V59"/>`;
+  inside += `<path class="kv-frontier" d="M${limit.toFixed(1)} 15V59"/>${letters}`;
   const near = limit > width / 2;
   inside += text(limit.toFixed(1), 11, `limit ${size(c.memory - c.reserve)}`, `text-anchor="${near ? "end" : "start"}"`);
   const label = `Memory of one rank, ${over ? "more than there is" : "within its limit"}: `
@@ -325,14 +325,18 @@ function draw(parts, setting, catalogue, width) {
 const STYLE = `
 .kv-warnings:empty { display: none; }
 .lab-key-model, .lab-key-draft { grid-template-columns: minmax(0, 1fr); }
-.kv-cell { fill: #1b7bbf; stroke: currentColor; stroke-opacity: 0.15; }
-.kv-over { fill: var(--hatch); stroke: currentColor; stroke-opacity: 0.15; }
-.kv-frontier { fill: none; stroke: currentColor; stroke-width: 3; }
-.kv-now { fill: none; stroke: #d55e00; stroke-width: 3; }
-.kv-part { stroke: currentColor; stroke-width: 1; fill-opacity: 0.45; }
-.kv-part-0 { fill: #808080; } .kv-part-1 { fill: #b565a7; } .kv-part-2 { fill: #1b7bbf; } .kv-part-3 { fill: #009e73; }
-.kv-part-4 { fill: #d55e00; } .kv-part-5 { fill: #e6b800; } .kv-part-6 { fill: var(--hatch); fill-opacity: 1; }
-.kv-part-7 { fill: none; } .kv-part-8 { fill: none; stroke-dasharray: 3 3; }
+.kv-cell { fill: var(--blue); stroke: currentColor; stroke-opacity: 0.15; }
+.kv-over { fill: var(--hatch); fill-opacity: 0.35; stroke: currentColor; stroke-opacity: 0.15; }
+.kv-frontier { fill: none; stroke: var(--orange); stroke-width: 3; }
+.kv-now { fill: none; stroke: currentColor; stroke-width: 3; }
+.kv-part { stroke: currentColor; stroke-width: 1; }
+.kv-part-0 { fill: var(--blue); fill-opacity: 0.55; }
+.kv-part-1 { fill: var(--hatch-orange); }
+.kv-part-2 { fill: var(--dots-green); }
+.kv-part-3 { fill: var(--purple); fill-opacity: 0.45; } .kv-part-4 { fill: var(--hatch-purple); } .kv-part-5 { fill: var(--dots-purple); }
+.kv-part-6 { fill: var(--hatch); }
+.kv-part-7, .kv-part-8 { fill: none; stroke: var(--grey); }
+.kv-part-8 { stroke-dasharray: 3 3; }
 .kv-lab tbody th { min-width: 7rem; }
 .kv-lab td:nth-child(2) { min-width: 11rem; }
 .kv-lab :is(thead th, td):nth-child(n+3) { text-align: right; white-space: nowrap; }

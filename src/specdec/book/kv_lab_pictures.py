@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
+from matplotlib.patches import Rectangle
 
 from specdec.book.figures import COLOURS, Drawing, figure, new
 from specdec.book.lab_pictures import stacked_bars
@@ -16,21 +17,21 @@ def map_picture(plan: Plan, budget: int, caption: str) -> Drawing:
     lengths, sequences = 2 ** np.arange(8, longest.bit_length()), 2 ** np.arange(0, 11)
     stored = plan.storage(lengths[None, :], sequences[:, None]).bytes / GIB
     fig, ax = new(6.2, 4.2)
-    mesh = ax.pcolormesh(np.log2(lengths), np.log2(sequences), np.log2(stored), cmap="Greys", alpha=0.55, shading="nearest")
-    for x, length in enumerate(lengths):
-        for y, number in enumerate(sequences):
-            size = stored[y, x]
-            fits = size <= budget / GIB
-            shown = f"{size:,.0f}" if size >= 10 else f"{size:.2g}"
-            ax.text(math.log2(length), math.log2(number), shown, ha="center", va="center", fontsize=7,
-                    fontweight="bold" if fits else "normal", alpha=1 if fits else 0.55)  # fmt: skip
+    for (y, x), size in np.ndenumerate(stored):
+        column, row = math.log2(lengths[x]), math.log2(sequences[y])
+        if fits := size <= budget / GIB:
+            share = max(0.0, 1 + math.log2(size * GIB / budget) / 12)
+            shade = 0.04 + 0.42 * share**2
+            ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=COLOURS[0], alpha=shade, edgecolor="none"))
+        shown = f"{size:,.0f}" if size >= 10 else f"{size:.2g}"
+        ax.text(column, row, shown, ha="center", va="center", fontsize=7, fontweight="bold" if fits else "normal")
     fine = np.unique(np.geomspace(lengths[0], lengths[-1], 120).astype(int))
     most = plan.sequences(fine, budget)
     ax.plot(np.log2(fine[most > 0]), np.log2(most[most > 0]), color=COLOURS[1])
-    ax.set(xlabel="tokens a sequence", ylabel="sequences", ylim=(-0.5, 10.5))
+    edges = (7.5, math.log2(lengths[-1]) + 0.5)
+    ax.set(xlabel="tokens a sequence", ylabel="sequences", xlim=edges, ylim=(-0.5, 10.5))
     ax.set_xticks(np.log2(lengths), [f"{n:,}" if n < 1024 else f"{n // 1024}k" for n in lengths])
     ax.set_yticks(np.log2(sequences), [f"{n:,}" for n in sequences])
-    mesh.set_edgecolor("face")
     fitting = zip(lengths.tolist(), plan.sequences(lengths, budget).tolist(), strict=True)
     told = "; ".join(f"{n:,} tokens: {m:,}" for n, m in fitting)
     return figure(fig, alt=f"GiB by length and number of sequences; a line shows the most that fit. {told}.", caption=caption)

@@ -44,7 +44,7 @@ class Lab(anywidget.AnyWidget):
 
     def __init_subclass__(cls, **options: Any) -> None:
         if "modules" in cls.__dict__:  # anywidget makes a further class of each object's own traits
-            cls._esm = f"{source('lab_page.mjs')}{cls.block()}export default {{ render: renders.{cls.name} }};\n"
+            cls._esm = f"{source('lab_page.mjs')}{cls.block()}export default widget(renders.{cls.name});\n"
         super().__init_subclass__(**options)
 
     def __init__(self, **preset: Any) -> None:

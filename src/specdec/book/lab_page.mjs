@@ -124,7 +124,8 @@ function controls(groups, own, changed, buttons) {
 // ---- a lab's life --------------------------------------------------------------------------------------------------------
 
 const STYLE = `
-.book-lab { color: inherit; margin: 1rem 0; }
+/* The figures' colours, as book.mplstyle has them; a test compares the two. */
+.book-lab { --blue: #1193ff; --orange: #d17c0f; --green: #2b7456; --purple: #825790; --grey: #909099; color: inherit; margin: 1rem 0; }
 .book-lab [hidden] { display: none !important; }
 .lab-form { columns: 2 18rem; column-gap: 0.75rem; }
 .lab-form fieldset { border: 1px solid var(--pst-color-border, #8888); border-radius: 0.4rem; padding: 0.25rem 0.75rem 0.6rem;
@@ -139,25 +140,29 @@ const STYLE = `
 .lab-area { grid-template-columns: minmax(0, 1fr); }
 .lab-area textarea { font-family: monospace; font-size: 0.85em; resize: vertical; }
 .lab-check input { width: 1.2rem !important; height: 1.2rem; }
-.book-lab input[type=range] { box-sizing: border-box; width: 100%; margin: 0; padding: 0; accent-color: #1b7bbf; }
+.book-lab input[type=range] { box-sizing: border-box; width: 100%; margin: 0; padding: 0; accent-color: var(--blue); }
 .lab-field input[type=range] { grid-column: 1 / -1; }
+.lab-buttons { column-span: all; }
 .lab-buttons, .lab-presets { display: flex; flex-wrap: wrap; gap: 0.4rem 0.6rem; align-items: center; margin: 0; break-inside: avoid; }
 .lab-presets { margin: 0 0 0.75rem; }
+.lab-narrow .lab-presets button { min-height: 44px; font-size: 0.85em; padding: 0.2rem 0.6rem; }
 .book-lab button { font: inherit; color: inherit; background: transparent; border: 1px solid var(--pst-color-text-muted, #888);
   border-radius: 0.25rem; padding: 0.2rem 0.8rem; cursor: pointer; }
 .book-lab button[aria-pressed=true] { box-shadow: inset 0 0 0 2px currentColor; }
-.book-lab :is(input, select, textarea, button, .lab-table, [tabindex]):focus-visible { outline: 3px solid var(--pst-color-link, #1b7bbf);
+.book-lab :is(input, select, textarea, button, .lab-table, [tabindex]):focus-visible { outline: 3px solid var(--pst-color-link, var(--blue));
   outline-offset: 2px; }
 .lab-panel { margin-top: 1rem; contain: layout style; }
 .lab-total { font-size: 1.25em; font-weight: 600; margin: 0.5rem 0; }
 .lab-error:not(:empty) { border: 2px solid currentColor; border-left-width: 0.6rem; padding: 0.5rem 0.75rem; overflow-wrap: anywhere; }
 .lab-spoken { position: absolute; width: 1px; height: 1px; margin: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-.book-lab figure { margin: 1rem 0; }
-.book-lab figcaption { color: inherit; font-size: 0.9em; font-weight: normal; text-align: left; }
+.book-lab figure { margin: 1rem 0; padding: 0; }
+.book-lab figcaption { margin-top: 0.4rem; padding: 0; color: inherit; font-size: 0.9em; font-weight: normal; text-align: left; }
 .book-lab svg { display: block; max-width: 100%; height: auto; }
 .book-lab svg text { fill: currentColor; font-size: 12px; font-family: inherit; }
 .lab-narrow svg text { font-size: 11px; }
 .book-lab svg .lab-strong { font-weight: 600; }
+/* Words on a pattern or a line keep a rim of the page's own colour. */
+.book-lab svg .lab-over { paint-order: stroke; stroke: var(--pst-color-background, var(--jp-layout-color0, transparent)); stroke-width: 4px; stroke-linejoin: round; }
 .lab-table { overflow-x: auto; margin: 0.5rem 0 1rem; position: relative; }
 .lab-table table { width: auto; margin: 0; border-collapse: collapse; color: inherit; font-size: 0.9em; }
 .lab-table caption { caption-side: top; text-align: left; color: inherit; font-weight: 600; padding: 0 0 0.3rem; }
@@ -168,19 +173,20 @@ const STYLE = `
 @media print { .lab-buttons, .lab-presets, .book-lab input[type=range] { display: none; } .book-lab :is(figure, tr) { break-inside: avoid; } }
 `;
 
-// Patterns, so that nothing is told by colour alone: var(--hatch), var(--hatch-back) and var(--dots) as a fill in a lab's styles.
+// Patterns, so that nothing is told by colour alone: var(--hatch), var(--dots), or var(--hatch-orange) as a fill in a lab's styles.
 const PATTERNS = {
-  hatch: [45, '<path d="M0 0V6" stroke="currentColor" stroke-opacity="0.6" stroke-width="1.5"/>'],
-  "hatch-back": [-45, '<path d="M0 0V6" stroke="currentColor" stroke-opacity="0.6" stroke-width="1.5"/>'],
-  dots: [0, '<circle cx="2" cy="2" r="1.1" fill="currentColor" fill-opacity="0.8"/>'],
+  hatch: [45, '<path d="M0 0V6" fill="none" stroke="currentColor" stroke-width="1.5"/>'],
+  dots: [0, '<circle cx="2" cy="2" r="1.1" fill="currentColor"/>'],
 };
+const PAINTS = ["", "-blue", "-orange", "-green", "-purple"];
 let patterned = 0;
 function patterns(el) {
   const holder = node("div"), own = `lab-pattern-${++patterned}`;
-  const made = Object.entries(PATTERNS).map(([name, [turn, inside]]) => {
-    el.style.setProperty(`--${name}`, `url("#${own}-${name}")`);
-    return `<pattern id="${own}-${name}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(${turn})">${inside}</pattern>`;
-  });
+  const made = Object.entries(PATTERNS).flatMap(([shape, [turn, inside]]) => PAINTS.map((paint) => {
+    const name = `-${shape}${paint}`, ink = paint && ` style="color: var(-${paint})"`;
+    el.style.setProperty(`-${name}`, `url("#${own}${name}")`);
+    return `<pattern id="${own}${name}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(${turn})"${ink}>${inside}</pattern>`;
+  }));
   holder.innerHTML = `<svg aria-hidden="true" width="0" height="0" style="position:absolute"><defs>${made.join("")}</defs></svg>`;
   return holder;
 }
@@ -268,6 +274,23 @@ export function mounted({ model, el }, make) {
   watch.observe(el);
   return () => { watch.disconnect(), clearTimeout(told), model.off("change:setting", heard); };
 }
+
+// ---- in Jupyter ----------------------------------------------------------------------------------------------------------
+
+// A lab as anywidget takes it. A key that nobody stops is a command of JupyterLab's notebook: an arrow leaves the cell, Enter edits
+// it, Space scrolls, and the letter that looks for a choice in a menu cuts the cell. So the keys that controls use end at the lab.
+// Ctrl+S, Shift+Enter and Escape go on to the notebook. On the site nobody else wants a key.
+const USED = /^(Arrow.*|Home|End|Page.*|Enter| )$/;
+const widget = (render) => ({
+  render(given) {
+    given.el.addEventListener("keydown", (event) => {
+      const { key, target, altKey, ctrlKey, metaKey, shiftKey } = event;
+      if (altKey || ctrlKey || metaKey || shiftKey) return;
+      if (USED.test(key) || (target.matches("select") && key.length === 1)) event.stopPropagation();
+    });
+    return render(given);
+  },
+});
 
 // ---- on a static page ----------------------------------------------------------------------------------------------------
 

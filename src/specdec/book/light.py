@@ -37,7 +37,7 @@ const typeset = (tex, display) => adaptor.outerHTML(page.convert(tex, { display 
 const stylesheet = () => adaptor.textContent(OutputJax.styleSheet(page));
 """
 THEME_SCRIPT = "theme/pydata_sphinx_theme/static/scripts/fontawesome.js"
-THEME_FONT = "vendor/fontawesome/webfonts/fa-solid-900.ttf"
+THEME_FONTS = {"icons": "vendor/fontawesome/webfonts/fa-solid-900.ttf", "brands": "vendor/fontawesome/webfonts/fa-brands-400.ttf"}
 FONTS = "output/chtml/fonts/woff-v2"
 # MathJax measures the text around a formula to make letters of the same height; 0.442 is its own fonts' height of an x.
 STYLE = '<style id="maths">/* MathJax 3, Apache License 2.0 */ mjx-container[jax] { font-size: calc(1ex / 0.442); } '
@@ -206,23 +206,24 @@ def lighten(app: Sphinx, error: Exception | None) -> None:
         return
     outdir = Path(app.outdir)
     rewrite(outdir, lighter)
-    if (outdir / "_static" / THEME_FONT).exists():
+    if (outdir / "_static/vendor/fontawesome").exists():
         subset_icons(outdir / "_static")
     shutil.copytree(_folder("sphinx-mathjax-offline", "static/mathjax") / FONTS, outdir / "_static/mathjax", dirs_exist_ok=True)
 
 
 def subset_icons(static: Path) -> None:
-    """Write the few glyphs that the theme's styles show as text (on admonitions, say) to a font of 2 KB; theirs has 156."""
+    """Write the few glyphs that the theme's styles show as text (on admonitions, say) to fonts of 2 KB; theirs are 150 KB."""
     styles = "".join(path.read_text("utf-8") for path in sorted((static / "styles").glob("*.css")))
     apart = re.sub(r"(?:\.fa-[\w-]+::?before,?)+\{[^}]*\}", "", styles)  # those rules are for <i>, and for thousands of glyphs
     codes = {int(code, 16) for code in re.findall(r'"\\(f[0-9a-f]{3})"', apart)}
     codes |= {ord(sign) for sign in apart if "\ue000" <= sign <= "\uf8ff"}
     options = subset.Options(flavor="woff", layout_features=[], name_IDs=[0, 1, 2, 13, 14], notdef_outline=False)
-    font = subset.load_font(static / THEME_FONT, options)
-    chosen = subset.Subsetter(options)
-    chosen.populate(unicodes=codes)
-    chosen.subset(font)
-    subset.save_font(font, static / "icons.woff", options)
+    for name, whole in THEME_FONTS.items():
+        font = subset.load_font(static / whole, options)
+        chosen = subset.Subsetter(options)
+        chosen.populate(unicodes=codes)
+        chosen.subset(font)
+        subset.save_font(font, static / f"{name}.woff", options)
 
 
 def setup(app: Sphinx) -> None:

@@ -1,6 +1,7 @@
 // The overlap lab's interface on the shared page of labs. overlap_lab.py has the same keys and defaults.
+import { ONE, equal, minus, near, reduced, shown, total } from "./fractions.mjs";
 import { escaped, figure, head, mounted, node, picture, refill, table, text } from "./lab_page.mjs";
-import { MOST, SYMBOLS, equal, law, minus, near, shown, total, verified } from "./overlap_rules.mjs";
+import { MOST, SYMBOLS, law, verified } from "./overlap_rules.mjs";
 
 const CHOICES = [
   ["residual", "drawn from the residual (right)"],
@@ -9,7 +10,10 @@ const CHOICES = [
   ["p - q", "drawn from (p − q)₊, not normalised (wrong)"],
 ];
 const NAMES = { p: "the target p", q: "the draft q" };
-const both = (value) => `${shown(value)}${value[1] === 1n ? "" : ` ${1000n % value[1] ? "≈" : "="} ${near(value).toFixed(3)}`}`;
+function both(value) {
+  const [, d] = reduced(value);
+  return d === 1n ? shown(value) : `${shown(value)} ${1000n % d ? "≈" : "="} ${near(value).toFixed(3)}`;
+}
 const letters = (values) => values.map((_, i) => SYMBOLS[i]);
 const tuple = (values) => `(${values.map(shown).join(", ")})`;
 
@@ -133,9 +137,9 @@ function sentences(c, correction) {
   if (!c.residual) told.push("p = q: nothing is ever rejected, so there is no residual and no correction to draw.");
   else if (c.alpha[0] === 0n) told.push("p and q share no symbol: α = 0, every proposal is rejected, and the residual is p itself.");
   else told.push(`A rejection has probability ${both(c.lack)}; the residual is ${tuple(c.residual)}.`);
-  if (!equal(c.sum, [1n, 1n])) {
+  if (!equal(c.sum, ONE)) {
     told.push(`(p − q)₊ has the mass ${shown(c.lack)} and is no law: what comes out sums to ${both(c.sum)}. The missing `
-      + `${shown(minus([1n, 1n], c.sum))} falls on whatever symbol the code's search ends on.`);
+      + `${shown(minus(ONE, c.sum))} falls on whatever symbol the code's search ends on.`);
   } else if (right && correction === "residual") told.push(`Out comes ${tuple(c.output)} = p, symbol by symbol, whatever q is.`);
   else if (right) told.push(`Out comes ${tuple(c.output)} = p all the same: ${c.residual ? "on this pair the wrong correction and the residual agree" : "the correction is never drawn"}.`);
   else told.push(`Out comes ${tuple(c.output)}, not p: the distance from p is ${both(c.wrong)}.`);
@@ -158,11 +162,11 @@ const STYLE = `
 .overlap-row > span { font-weight: 600; }
 .overlap-weight { display: grid; grid-template-columns: 3.4rem minmax(0, 1fr); gap: 0.6rem; align-items: center; }
 .overlap-picture { user-select: none; -webkit-user-select: none; }
-.overlap-line { stroke: currentColor; stroke-opacity: 0.25; }
-.overlap-accepted { fill: #1b7bbf; }
-.overlap-rejected { fill: var(--hatch); stroke: #d55e00; stroke-width: 1.5; }
-.overlap-corrected { fill: var(--dots); stroke: #d55e00; stroke-width: 1.5; }
-.overlap-mark { stroke: currentColor; stroke-width: 3; }
+.overlap-line { fill: none; stroke: currentColor; stroke-opacity: 0.25; }
+.overlap-accepted { fill: var(--blue); }
+.overlap-rejected { fill: var(--hatch-orange); stroke: var(--orange); stroke-width: 1.5; }
+.overlap-corrected { fill: var(--dots-orange); stroke: var(--orange); stroke-width: 1.5; }
+.overlap-mark { fill: none; stroke: currentColor; stroke-width: 3; }
 .overlap-handle { fill: transparent; cursor: ns-resize; touch-action: none; }
 .overlap-handle:hover { stroke: currentColor; stroke-dasharray: 2 3; }
 .overlap-words { margin: 0.3rem 0; padding-left: 1.2rem; }
@@ -187,7 +191,7 @@ export const render = (given) => mounted(given, (_, change) => {
   drags(holder, state, weights);
   const results = node("div", {}, headline,
     figure(holder, "Drag the top of a bar of q, or a mark of p. Solid and dots together reach every mark exactly when the output is p."),
-    words, table("Bar by bar", head("", "p", "q", "accepted min(p, q)", "rejected (q − p)₊", "refilled (p − q)₊", "residual", "output"), body));
+    words, table("Bar by bar", head("", "p", "q", "accepted min(p, q)", "rejected (q − p)₊", "refilled (p − q)₊", "residual", "output"), body));
   function draw(setting, width) {
     const c = verified(law("p", setting.p), law("q", setting.q), setting.correction);
     headline.textContent = `α = Σ min(p, q) = 1 − TV(p, q) = ${both(c.alpha)}`;

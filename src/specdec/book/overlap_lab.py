@@ -58,7 +58,7 @@ class OverlapLab(Lab):
     """The lab: ``OverlapLab(p=(5, 3, 2), q=(2, 2, 6))``, weights of 2 to 6 symbols; ``correction`` is a key of CORRECTIONS."""
 
     name = "overlap"
-    modules = ("overlap_rules.mjs", "overlap_lab.mjs")
+    modules = ("fractions.mjs", "overlap_rules.mjs", "overlap_lab.mjs")
     defaults: ClassVar = {"p": "6,3,1", "q": "2,3,5", "correction": "residual"}
 
     @classmethod

@@ -1,26 +1,10 @@
 // One proposal verified, in exact numbers: what specdec/law.py computes with Fractions, for the overlap lab.
+import { ONE, ZERO, below, minus, over, plus, times, total } from "./fractions.mjs";
 import { ValueError, entered } from "./lab_page.mjs";
 
-// ---- fractions: [numerator, denominator] in lowest terms, the denominator above 0 ------------------------------------------
-
-const divisor = (a, b) => (b ? divisor(b, a % b) : a < 0n ? -a : a);
-export const over = (a, b) => {
-  const common = divisor(a, b);
-  return [a / common, b / common];
-};
-const ZERO = [0n, 1n], ONE = [1n, 1n];
-const plus = ([a, b], [c, d]) => over(a * d + c * b, b * d);
-export const minus = ([a, b], [c, d]) => over(a * d - c * b, b * d);
-export const times = ([a, b], [c, d]) => over(a * c, b * d);
-const divided = ([a, b], [c, d]) => over(a * d, b * c);
-const below = ([a, b], [c, d]) => a * d < c * b;
 const least = (one, other) => (below(one, other) ? one : other);
 const positive = (value) => (value[0] < 0n ? ZERO : value);
-const size = ([a, b]) => (a < 0n ? [-a, b] : [a, b]);
-export const total = (values) => values.reduce(plus, ZERO);
-export const equal = ([a, b], [c, d]) => a === c && b === d;
-export const shown = ([a, b]) => (b === 1n ? String(a) : `${a}/${b}`);
-export const near = ([a, b]) => Number((a * 10n ** 12n) / b) / 1e12; // for drawing, and for decimals
+const size = ([n, d]) => (n < 0n ? [-n, d] : [n, d]);
 
 // ---- laws ----------------------------------------------------------------------------------------------------------------
 
@@ -34,7 +18,7 @@ export function law(name, text) {
   const weights = parts.map((part, i) => entered(`the weight of ${SYMBOLS[i]} in ${name}`, part, 0n, MOST));
   const sum = weights.reduce((one, other) => one + other);
   if (sum === 0n) throw new ValueError(`${name} has no weight above 0: give one symbol at least 1`);
-  return weights.map((weight) => over(weight, sum));
+  return weights.map((weight) => [weight, sum]);
 }
 
 // What a rejected proposal is replaced by; only the first is right. `p - q` is the residual before it is normalised.
@@ -58,7 +42,7 @@ export function verified(p, q, correction) {
   const rejected = q.map((value, i) => positive(minus(value, p[i])));
   const refilled = p.map((value, i) => positive(minus(value, q[i])));
   const alpha = total(accepted), lack = minus(ONE, alpha);
-  const residual = lack[0] ? refilled.map((value) => divided(value, total(refilled))) : null;
+  const residual = lack[0] ? refilled.map((value) => over(value, total(refilled))) : null;
   const second = residual && CORRECTIONS[correction]({ p, refilled, residual });
   const corrected = second ? second.map((value) => times(lack, value)) : p.map(() => ZERO);
   const output = accepted.map((value, i) => plus(value, corrected[i]));

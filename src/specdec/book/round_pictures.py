@@ -85,7 +85,7 @@ def _verdict(proposals: str, emitted: str, place: int) -> tuple[str, str, str]:
     if place == last and place < len(proposals):
         return f"{proposals[place]} → {emitted[place]}", "rejected, corrected", "rejected"
     if place == last:
-        return f"+ {emitted[place]}", "bonus", "accepted"
+        return f"+ {emitted[place]}", "bonus", "bonus"
     return (proposals[place], "discarded, not judged", "unused") if place < len(proposals) else ("–", "no bonus", "unused")
 
 
@@ -93,6 +93,7 @@ def _box(x: float, y: float, style: str) -> Rectangle:
     """A cell: filled if its symbol stays, thick-edged if it was replaced, dashed if unused."""
     looks: dict[str, dict[str, Any]] = {
         "accepted": {"facecolor": to_rgba(COLOURS[0], 0.3), **EDGE},
+        "bonus": {"facecolor": to_rgba(COLOURS[2], 0.3), **EDGE},
         "rejected": {"facecolor": "none", "edgecolor": COLOURS[1], "linewidth": 3},
         "unused": {"facecolor": "none", "edgecolor": COLOURS[4], "linestyle": "--"},
     }

@@ -1,9 +1,9 @@
 // The stepper's interface on the shared page of labs. stepper_lab.py has the same keys and defaults.
+import { ONE, ZERO, equal, fraction, near } from "./fractions.mjs";
 import { entered, figure, head, mounted, node, picture, refill, table, text } from "./lab_page.mjs";
-import { ROUNDS, entries, fraction, seeded, walk } from "./stepper_walk.mjs";
+import { ROUNDS, entries, walk } from "./stepper_walk.mjs";
 
 const spaced = (tokens) => [...tokens].join(" ");
-const number = ([above, below]) => Number(above) / Number(below);
 
 // ---- in words ------------------------------------------------------------------------------------------------------------
 
@@ -70,14 +70,14 @@ function asking(step, steps, target) {
 
 // A decision's cells on [0, 1), with u above them.
 function strip({ cells, u, purpose }, width) {
-  const left = 8, wide = width - 16, x = (value) => left + wide * number(value);
+  const left = 8, wide = width - 16, x = (value) => left + wide * near(value);
   const words = (outcome) => (purpose === "accept" ? (outcome ? "accept" : "reject") : outcome);
-  let inside = "", from = [0n, 1n], spoken = [];
+  let inside = "", letters = "", from = ZERO, spoken = [];
   cells.forEach(([outcome, end], i) => {
     const to = fraction(end), middle = (x(from) + x(to)) / 2;
     inside += `<rect class="stepper-cell-${i % 2}" x="${x(from).toFixed(1)}" y="26" width="${(x(to) - x(from)).toFixed(1)}" height="28"/>`;
-    inside += text(middle.toFixed(1), 45, words(outcome), 'text-anchor="middle" class="lab-strong"');
-    inside += text(x(to).toFixed(1), 69, end, `text-anchor="${number(to) === 1 ? "end" : "middle"}"`);
+    letters += text(middle.toFixed(1), 45, words(outcome), 'text-anchor="middle" class="lab-strong lab-over"');
+    inside += text(x(to).toFixed(1), 69, end, `text-anchor="${equal(to, ONE) ? "end" : "middle"}"`);
     spoken.push(`${words(outcome)} below ${end}`);
     from = to;
   });
@@ -87,7 +87,7 @@ function strip({ cells, u, purpose }, width) {
     inside += `<path class="stepper-u" d="M${at.toFixed(1)} 27l-6 -10h12zM${at.toFixed(1)} 27V54"/>`;
     inside += text(Math.max(left, Math.min(width - left, at)).toFixed(1), 12, `u = ${u.text}`, `text-anchor="${side}" class="lab-strong"`);
   }
-  return picture(width, 74, `Cells of the unit interval: ${spoken.join(", ")}. ${u ? `u is ${u.text}.` : ""}`, inside);
+  return picture(width, 74, `Cells of the unit interval: ${spoken.join(", ")}. ${u ? `u is ${u.text}.` : ""}`, inside + letters);
 }
 
 const SHORT = { start: "start", accepted: "acc.", correction: "corr.", bonus: "bonus" };
@@ -102,7 +102,7 @@ function board(step, gamma, width) {
   const box = (place, y, kind, token, struck, open = "") => {
     const at = x(place) + 2, size = wide - 4;
     const shape = `<rect class="stepper-${kind}${open}" x="${at.toFixed(1)}" y="${y}" width="${size.toFixed(1)}" height="26"${kind === "bonus" ? ' rx="13"' : ""}/>`;
-    const double = kind === "correction" ? `<rect class="stepper-line" x="${(at + 3).toFixed(1)}" y="${y + 3}" width="${(size - 6).toFixed(1)}" height="20"/>` : "";
+    const double = kind === "correction" ? `<rect class="stepper-correction" x="${(at + 3).toFixed(1)}" y="${y + 3}" width="${(size - 6).toFixed(1)}" height="20"/>` : "";
     const strike = struck ? `<path class="stepper-strike" d="M${at.toFixed(1)} ${y + 26}L${(at + size).toFixed(1)} ${y}"/>` : "";
     return shape + double + strike + text((at + size / 2).toFixed(1), y + 18, token, 'text-anchor="middle" class="lab-strong"');
   };
@@ -208,7 +208,7 @@ function desk(change) {
     drawing.innerHTML = strip(step, Math.min(width - 34, 560));
     if (changed("", 0, input.value) !== own) input.value = own;
     input.placeholder = step.u && !own ? `${step.u.text}, by the seed` : "";
-    if (step.u) slider.value = number(step.u.value);
+    if (step.u) slider.value = near(step.u.value);
     slider.setAttribute("aria-valuetext", step.u ? `${step.u.text}: ${outcome_words(step)}` : "no number");
   }
   return { element: node("fieldset", { class: "stepper-desk" }, legend, hint, drawing, field), show };
@@ -277,20 +277,20 @@ const STYLE = `
 .stepper-moves [aria-disabled=true] { opacity: 0.5; cursor: default; }
 .stepper-lab .lab-total { font-size: 1.05em; min-height: 3.2em; }
 .stepper-lab svg .stepper-small { font-size: 10.5px; }
-.stepper-cell-0 { fill: #1b7bbf; fill-opacity: 0.3; stroke: currentColor; }
+.stepper-cell-0 { fill: var(--blue); fill-opacity: 0.3; stroke: currentColor; }
 .stepper-cell-1 { fill: none; stroke: currentColor; }
-.stepper-u { fill: #d55e00; stroke: #d55e00; stroke-width: 2; }
+.stepper-u { fill: var(--orange); stroke: var(--orange); stroke-width: 2; }
 .stepper-line { fill: none; stroke: currentColor; }
 .stepper-unverified { fill: none; stroke: currentColor; stroke-dasharray: 3 3; }
-.stepper-strike { stroke: currentColor; stroke-width: 1.5; }
+.stepper-strike { fill: none; stroke: currentColor; stroke-width: 1.5; }
 .stepper-start { fill: none; stroke: currentColor; stroke-opacity: 0.4; }
-.stepper-accepted { fill: #1b7bbf; fill-opacity: 0.3; stroke: currentColor; }
-.stepper-correction { fill: none; stroke: currentColor; }
-.stepper-bonus { fill: #009e73; fill-opacity: 0.3; stroke: currentColor; }
-.stepper-held { fill: #1b7bbf; fill-opacity: 0.35; stroke: currentColor; stroke-opacity: 0.5; }
-.stepper-read { fill: none; stroke: #1b7bbf; stroke-width: 2.5; }
-.stepper-back { fill: none; stroke: #d55e00; stroke-width: 1.5; stroke-dasharray: 5 3; }
-.stepper-pending { fill: none; stroke: #009e73; stroke-width: 2; stroke-dasharray: 1.5 3; }
+.stepper-accepted { fill: var(--blue); fill-opacity: 0.3; stroke: currentColor; }
+.stepper-correction { fill: none; stroke: var(--orange); stroke-width: 1.5; }
+.stepper-bonus { fill: var(--green); fill-opacity: 0.3; stroke: currentColor; }
+.stepper-held { fill: var(--blue); fill-opacity: 0.35; stroke: currentColor; stroke-opacity: 0.5; }
+.stepper-read { fill: none; stroke: var(--blue); stroke-width: 2.5; }
+.stepper-back { fill: none; stroke: var(--orange); stroke-width: 1.5; stroke-dasharray: 5 3; }
+.stepper-pending { fill: none; stroke: var(--green); stroke-width: 2; stroke-dasharray: 1.5 3; }
 .stepper-tape td { white-space: nowrap; }
 .stepper-lab.lab-narrow .lab-table :is(th, td) { padding-right: 0.5rem; }
 .stepper-lab.lab-narrow .lab-table table { font-size: 0.84em; }
@@ -302,6 +302,7 @@ const STYLE = `
 .stepper-chip-correction { border-style: double; border-width: 3px; }
 .stepper-chip-bonus { border-radius: 1rem; }
 .stepper-chip-start { border-style: dotted; }
+@media print { .stepper-moves { display: none; } }
 `;
 
 export const render = (context) => mounted(context, made);

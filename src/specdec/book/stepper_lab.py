@@ -159,7 +159,7 @@ class Stepper(Lab):
     """
 
     name: ClassVar[str] = "stepper"
-    modules: ClassVar[tuple[str, ...]] = ("stepper_walk.mjs", "stepper_lab.mjs")
+    modules: ClassVar[tuple[str, ...]] = ("fractions.mjs", "stepper_walk.mjs", "stepper_lab.mjs")
     defaults: ClassVar[dict[str, str]] = {
         "machine": "forgetful",
         "gamma": "2",

@@ -1,20 +1,11 @@
 // The stepper's walk through rounds that Python has told (stepper_lab.py): no rule of speculative decoding stands here. A uniform
-// falls into one of a decision's cells, and the cell leads on. Numbers are exact: a fraction is a pair of BigInts.
+// falls into one of a decision's cells, and the cell leads on.
+import { ONE, below, fraction } from "./fractions.mjs";
 import { ValueError, entered } from "./lab_page.mjs";
 
 export const ROUNDS = 4;
 
 // ---- uniforms ------------------------------------------------------------------------------------------------------------
-
-// ".42", "1/5" or "0" as [numerator, denominator]; null for anything else.
-export function fraction(text) {
-  const [, above, below] = /^(\d+)\/(\d+)$/.exec(text) ?? [];
-  if (above !== undefined) return BigInt(below) > 0n ? [BigInt(above), BigInt(below)] : null;
-  const [, before, after = ""] = /^(\d*)(?:\.(\d*))?$/.exec(text) ?? [];
-  return before === undefined || before + after === "" ? null : [BigInt(before + after), 10n ** BigInt(after.length)];
-}
-
-export const below = ([a, b], [c, d]) => a * d < c * b;
 
 // The i-th uniform of a seed, in hundredths.
 export function seeded(seed, i) {
@@ -29,7 +20,7 @@ export const entries = (tape) => tape.split(",").map((entry) => entry.trim());
 // Uniform i of a setting: what is set by hand, else the seed's.
 function uniform(setting, i) {
   const text = entries(setting.tape)[i] || seeded(entered("seed", setting.seed), i), value = fraction(text);
-  if (!value || !below(value, [1n, 1n])) throw new ValueError(`uniform ${i} is ${text}: give a number from 0 up to, not including, 1, such as 0.42 or 1/5`);
+  if (!value || !below(value, ONE)) throw new ValueError(`uniform ${i} is ${text}: give a number from 0 up to, not including, 1, such as 0.42 or 1/5`);
   return { text, value };
 }
 

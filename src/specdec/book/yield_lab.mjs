@@ -1,14 +1,13 @@
 // The lab *yield and cost*: what a setting shows. The rules are yield_rules.mjs's, all numbers exact until they are drawn.
+import { ONE, ZERO, below, equal, near, over, power, reduced, shown, times } from "./fractions.mjs";
 import { escaped, figure, head, mounted, node, picture, refill, table, text } from "./lab_page.mjs";
-import {
-  COSTS, LARGEST, ONE, Q, below, best_gamma, break_even_alpha, computed, equal, means, near, over, rational, read, reduced, speedup, times,
-} from "./yield_rules.mjs";
+import { COSTS, LARGEST, best_gamma, break_even_alpha, computed, means, rational, read, speedup } from "./yield_rules.mjs";
 
 // ---- numbers in words ----------------------------------------------------------------------------------------------------
 
 // A fraction as a decimal number if it ends within so many places, else null.
 function ended(q, places = 12) {
-  const { n, d } = reduced(q);
+  const [n, d] = reduced(q);
   for (let k = 0; k <= places; k++) {
     const unit = 10n ** BigInt(k);
     if (unit % d) continue;
@@ -17,9 +16,9 @@ function ended(q, places = 12) {
   }
   return null;
 }
-const typed = (q) => ended(q) ?? Object.values(reduced(q)).join("/"); // exactly, as a field takes it
+const typed = (q) => ended(q) ?? shown(q); // exactly, as a field takes it
 const told = (q, digits = 4) => String(Number(near(q).toPrecision(digits)));
-const probability = (q) => ended(q, 8) ?? (reduced(q).d < 10n ** 7n ? `${q.n}/${q.d}` : `≈ ${near(q).toPrecision(6)}`);
+const probability = (q) => ended(q, 8) ?? (reduced(q)[1] < 10n ** 7n ? shown(q) : `≈ ${near(q).toPrecision(6)}`);
 const listed = (numbers) => (numbers.length < 2 ? `${numbers}` : `${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`);
 
 const UNITS = { ms: "ms", steps: "target steps" };
@@ -42,12 +41,12 @@ function best_in_words({ ties, ratio }) {
 function even_in_words(c) {
   if (c.gamma === 0) return "none: γ = 0 is the target alone";
   if (c.even_alpha === null) return `none: ${c.gamma + 1} tokens are the most that a round yields`;
-  return c.even_alpha.n === 0n ? "0: even without an accepted proposal" : near(c.even_alpha).toFixed(4);
+  return equal(c.even_alpha, ZERO) ? "0: even without an accepted proposal" : near(c.even_alpha).toFixed(4);
 }
 
 function answers(c, unit) {
   const cost = (q) => `${told(q)} ${UNITS[unit]}`, { draft, verify, overhead } = c.parts;
-  const none = c.even_verify.n <= 0n ? ": none is fast enough" : "";
+  const none = !below(ZERO, c.even_verify) ? ": none is fast enough" : "";
   return [
     ["Mean tokens a round, E[K]", ended(c.mean, 6) ?? `${near(c.mean).toFixed(6)}`],
     ["A round lasts (assumed)", `${told(draft)} + ${told(verify)} + ${told(overhead)} = ${cost(c.time)}`],
@@ -119,9 +118,9 @@ function time_picture(c, width, unit) {
 
 // ---- the map ---------------------------------------------------------------------------------------------------------------
 
-const TENTHS = Array.from({ length: 11 }, (_, i) => Q(BigInt(i), 10n));
+const TENTHS = Array.from({ length: 11 }, (_, i) => [BigInt(i), 10n]);
 const ROWS = 9;
-const DRAFTS = [0n, 5n, 10n, 20n, 30n, 40n, 50n, 80n, 100n].map((part) => Q(part, 100n)); // in target steps
+const DRAFTS = [0n, 5n, 10n, 20n, 30n, 40n, 50n, 80n, 100n].map((part) => [part, 100n]); // in target steps
 
 // The rows from the lowest up: what a row's label says, its cost and γs, and the setting that it stands for.
 function map_rows(c, kind, unit) {
@@ -161,7 +160,7 @@ function map_of(c, kind, unit) {
 
 function map_picture(map, kind, unit, width) {
   const left = 34, top = 8, wide = (width - left - 1) / TENTHS.length, high = 26, bottom = top + map.rows.length * high;
-  let inside = "", line = "";
+  let inside = "", line = "", numbers = "";
   map.rows.forEach(({ name }, j) => {
     const y = bottom - (j + 1) * high;
     map.cells[j].forEach(({ gamma, ratio }, i) => {
@@ -170,7 +169,7 @@ function map_picture(map, kind, unit, width) {
       const shade = pays ? ` fill-opacity="${(0.08 + 0.4 * Math.min(1, Math.log2(number) / 2)).toFixed(2)}"` : "";
       inside += `<rect class="${look}" x="${x.toFixed(1)}" y="${y}" width="${wide.toFixed(1)}" height="${high}"${shade}/>`;
       const words = kind === "gamma" ? (number < 9.995 ? number.toFixed(2) : number.toFixed(1)) : String(gamma);
-      inside += text((x + wide / 2).toFixed(1), y + 17, words, `text-anchor="middle"${best ? ' class="yield-best"' : ""}`);
+      numbers += text((x + wide / 2).toFixed(1), y + 17, words, `text-anchor="middle"${best ? ' class="yield-best"' : ""}`);
     });
     inside += text(left - 5, y + 17, name, 'text-anchor="end"');
     const even = map.even[j] === null ? TENTHS.length : near(map.even[j]) * 10 + 0.5; // no α: beyond the last column
@@ -178,7 +177,7 @@ function map_picture(map, kind, unit, width) {
     if (map.rows[j].gammas[0]) line += `${line ? "L" : "M"}${x.toFixed(1)} ${y + high}V${y}`;
   });
   TENTHS.forEach((alpha, i) => { inside += text((left + (i + 0.5) * wide).toFixed(1), bottom + 15, told(alpha), 'text-anchor="middle"'); });
-  inside += `<path class="yield-line" d="${line}"/><rect class="yield-now" rx="4" width="${wide.toFixed(1)}" height="${high}"/>`;
+  inside += `<path class="yield-line" d="${line}"/>${numbers}<rect class="yield-now" rx="4" width="${wide.toFixed(1)}" height="${high}"/>`;
   inside += text(width - 2, bottom + 31, "acceptance α", 'text-anchor="end"') + text(2, bottom + 31, kind === "gamma" ? "↑ γ" : `↑ draft step, ${UNITS[unit]}`);
   const spoken = map.rows.map(({ name, gammas }, j) => {
     const row = kind === "gamma" ? `γ ${name}` : `draft step ${name}`;
@@ -233,6 +232,7 @@ const GROUPS = [
     ["alpha", "Acceptance α", "range", [0, 1, 0.01]],
     ["gamma", "Proposals a round γ", "range", [0, LARGEST, 1]],
   ]],
+  ["Map", [["map", "Over α and", "select", [["gamma", "γ"], ["draft", "draft cost"]]]]],
   ["Costs: all assumed, none measured", [
     ["draft", "One draft step", "range", [0, 20, 0.1]],
     ["verify", "Verification, at any γ", "range", [0, 20, 0.1]],
@@ -240,7 +240,6 @@ const GROUPS = [
     ["overhead", "Overhead of a round", "range", [0, 20, 0.1]],
     ["baseline", "One step of the target alone", "range", [0, 20, 0.1]],
   ]],
-  ["Map", [["map", "Over α and", "select", [["gamma", "γ"], ["draft", "draft cost"]]]]],
 ];
 
 const STYLE = `
@@ -250,17 +249,20 @@ const STYLE = `
 .yield-predict button { margin: 0 0.3rem 0.2rem 0; }
 .yield-units label { display: inline-flex; gap: 0.4rem; align-items: baseline; margin-right: 1rem; }
 .yield-units input { width: auto !important; }
-.yield-stopped { fill: #1b7bbf; fill-opacity: 0.55; stroke: currentColor; }
-.yield-full { fill: var(--hatch); stroke: currentColor; }
+.yield-stopped { fill: var(--blue); fill-opacity: 0.55; stroke: currentColor; }
+.yield-full { fill: var(--hatch-orange); stroke: var(--orange); stroke-width: 1.5; }
 .yield-axis { stroke: currentColor; fill: none; }
 .yield-mean { fill: currentColor; }
-.yield-draft { fill: var(--dots); stroke: currentColor; } .yield-verify { fill: #1b7bbf; fill-opacity: 0.55; stroke: currentColor; }
-.yield-overhead { fill: var(--hatch); stroke: currentColor; } .yield-alone { fill: none; stroke: currentColor; stroke-width: 2; }
-.yield-pays { fill: #1b7bbf; stroke: currentColor; stroke-opacity: 0.15; } .yield-even { fill: none; stroke: currentColor; stroke-opacity: 0.15; }
-.yield-loses { fill: var(--hatch); fill-opacity: 0.6; stroke: currentColor; stroke-opacity: 0.15; }
+.yield-draft { fill: var(--dots-blue); stroke: var(--blue); stroke-width: 1.5; }
+.yield-verify { fill: var(--orange); fill-opacity: 0.55; stroke: var(--orange); stroke-width: 1.5; }
+.yield-overhead { fill: var(--hatch-green); stroke: var(--green); stroke-width: 1.5; }
+.yield-alone { fill: none; stroke: currentColor; stroke-width: 2; }
+.yield-pays { fill: var(--blue); stroke: currentColor; stroke-opacity: 0.15; }
+.yield-even { fill: none; stroke: currentColor; stroke-opacity: 0.15; }
+.yield-loses { fill: var(--hatch); fill-opacity: 0.35; stroke: currentColor; stroke-opacity: 0.15; }
 .book-lab svg .yield-best { font-weight: 700; text-decoration: underline; }
-.yield-line { fill: none; stroke: currentColor; stroke-width: 3; }
-.yield-now { fill: none; stroke: #d55e00; stroke-width: 3; }
+.yield-line { fill: none; stroke: var(--orange); stroke-width: 3; }
+.yield-now { fill: none; stroke: currentColor; stroke-width: 3; }
 .yield-map { cursor: pointer; }
 `;
 
@@ -287,7 +289,7 @@ const LEGENDS = {
 };
 
 function make(data, change) {
-  const { scenarios } = JSON.parse(data), first = scenarios[0][1], shown = panel();
+  const { scenarios } = JSON.parse(data), first = scenarios[0][1], parts = panel();
   let now = first, drawn = "", map = null, sketch = null;
   const predict = predictions(first, change);
   const units = unit_choice((unit) => change(converted(now, unit)));
@@ -299,40 +301,40 @@ function make(data, change) {
     if (key !== drawn) {
       map = map_of(c, kind, unit);
       sketch = map_picture(map, kind, unit, width);
-      shown.map.innerHTML = sketch.svg;
-      shown.map.setAttribute("aria-label", `Map. Left and right change α, up and down ${kind === "gamma" ? "γ" : "the draft's cost"}`);
-      shown.legend.textContent = LEGENDS[kind];
+      parts.map.innerHTML = sketch.svg;
+      parts.map.setAttribute("aria-label", `Map. Left and right change α, up and down ${kind === "gamma" ? "γ" : "the draft's cost"}`);
+      parts.legend.textContent = LEGENDS[kind];
       drawn = key;
       fill_table();
     }
     const row = kind === "gamma" ? c.gamma - own : place(over(c.costs.draft, c.costs.baseline), DRAFTS);
-    const frame = shown.map.querySelector(".yield-now");
+    const frame = parts.map.querySelector(".yield-now");
     sketch.at(near(c.alpha) * 10, row).forEach((at, i) => frame.setAttribute("xy"[i], at.toFixed(1)));
   }
 
   // The map as a table, once somebody opens it.
   function fill_table() {
-    if (!shown.details.open) return;
+    if (!parts.details.open) return;
     const kind = now.map === "draft" ? "draft" : "gamma", corner = kind === "gamma" ? "γ" : `draft step, ${UNITS[unit_of(now)]}`;
-    shown.head.replaceChildren(...head(corner, ...TENTHS.map((alpha) => `α ${told(alpha)}`), "pays from α").children);
-    refill(shown.body, map.rows.map(({ name, gammas }, j) => [
+    parts.head.replaceChildren(...head(corner, ...TENTHS.map((alpha) => `α ${told(alpha)}`), "pays from α").children);
+    refill(parts.body, map.rows.map(({ name, gammas }, j) => [
       name, ...map.cells[j].map((cell, i) => cell_words(cell, kind, kind === "gamma" && map.best[i] === cell.gamma)),
       !gammas[0] ? "" : map.even[j] === null ? "never" : near(map.even[j]).toFixed(4),
     ]).reverse());
   }
-  shown.details.addEventListener("toggle", fill_table);
+  parts.details.addEventListener("toggle", fill_table);
 
   // To a column and a row of the map, within it.
   function go(i, j) {
     const column = Math.max(0, Math.min(TENTHS.length - 1, i)), row = Math.max(0, Math.min(map.rows.length - 1, j));
     change({ alpha: told(TENTHS[column]), ...map.rows[row].change });
   }
-  shown.map.addEventListener("click", (event) => {
-    const box = shown.map.querySelector("svg").getBoundingClientRect(), scale = sketch.wide * TENTHS.length + sketch.left + 1;
+  parts.map.addEventListener("click", (event) => {
+    const box = parts.map.querySelector("svg").getBoundingClientRect(), scale = sketch.wide * TENTHS.length + sketch.left + 1;
     const [x, y] = [event.clientX - box.left, event.clientY - box.top].map((at) => (at * scale) / box.width);
     if (x > sketch.left && y < sketch.bottom) go(Math.floor((x - sketch.left) / sketch.wide), Math.floor((sketch.bottom - y) / sketch.high));
   });
-  shown.map.addEventListener("keydown", (event) => {
+  parts.map.addEventListener("keydown", (event) => {
     const [right, up] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key] ?? [];
     if (right === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -348,7 +350,7 @@ function make(data, change) {
   }
 
   return {
-    results: shown.results, groups: GROUPS, own: [units.box, predict.box], style: STYLE,
+    results: parts.results, groups: GROUPS, own: [units.box, predict.box], style: STYLE,
     presets: scenarios,
     follow(setting, form) {
       now = setting;
@@ -358,16 +360,13 @@ function make(data, change) {
     },
     draw(setting, width) {
       const c = computed(setting), unit = unit_of(setting);
-      shown.total.textContent = headline(c, unit);
-      shown.warnings.replaceChildren(...warnings(c, unit).map((words) => node("li", {}, words)));
-      shown.warnings.hidden = !shown.warnings.children.length;
-      refill(shown.answers, answers(c, unit));
-      refill(shown.law, c.law.map((share, j) => {
-        const tail = reduced(Q(c.alpha.n ** BigInt(j), c.alpha.d ** BigInt(j)));
-        return [String(j + 1), probability(share), probability(tail)];
-      }));
-      shown.count.innerHTML = count_picture(c, width);
-      shown.time.innerHTML = time_picture(c, width, unit);
+      parts.total.textContent = headline(c, unit);
+      parts.warnings.replaceChildren(...warnings(c, unit).map((words) => node("li", {}, words)));
+      parts.warnings.hidden = !parts.warnings.children.length;
+      refill(parts.answers, answers(c, unit));
+      refill(parts.law, c.law.map((share, j) => [String(j + 1), probability(share), probability(power(c.alpha, j))]));
+      parts.count.innerHTML = count_picture(c, width);
+      parts.time.innerHTML = time_picture(c, width, unit);
       draw_map(c, setting, width);
       return `${headline(c, unit)}. Best γ: ${best_in_words(c.best)}`;
     },

@@ -29,11 +29,11 @@ def scenarios() -> dict[str, dict[str, str]]:
         "overhead": _typed(ms["overhead"]), "baseline": _typed(ms["baseline_token"]), "map": "gamma",
     }  # fmt: skip
     return {
-        "Lesson: 6 ms verification": first,
-        "Lesson: the target alone": {**first, "gamma": "0"},
-        "Lesson: 12 ms verification": {**first, "verify": _typed(ms["slower_verification"])},
-        "Break-even: 8.76 ms": {**first, "verify": "8.76"},
-        "In target steps: no γ pays": {
+        "6 ms verification": first,
+        "The target alone": {**first, "gamma": "0"},
+        "12 ms verification": {**first, "verify": _typed(ms["slower_verification"])},
+        "Break-even": {**first, "verify": "8.76"},
+        "No γ pays": {
             **first, "unit": "steps", "alpha": "0.3", "draft": "0.4", "verify": "1", "overhead": "0", "map": "draft",
         },
     }  # fmt: skip
@@ -66,7 +66,7 @@ class YieldLab(Lab):
     """
 
     name: ClassVar[str] = "yield"
-    modules: ClassVar[tuple[str, ...]] = ("yield_rules.mjs", "yield_lab.mjs")
+    modules: ClassVar[tuple[str, ...]] = ("fractions.mjs", "yield_rules.mjs", "yield_lab.mjs")
     defaults: ClassVar[dict[str, str]] = next(iter(scenarios().values()))
 
     @classmethod

@@ -1,37 +1,13 @@
 // What a round yields and costs, as specdec/accounting.py has it, in exact numbers: a test compares the two as Fractions.
-// A number is { n, d }, BigInts with d > 0. Only what is shown is reduced: comparisons cross-multiply.
+import { ONE, ZERO, below, equal, fraction, minus, over, plus, power, reduced, times } from "./fractions.mjs";
 import { ValueError, entered } from "./lab_page.mjs";
 
-export const Q = (n, d = 1n) => ({ n, d });
-export const plus = (a, b) => Q(a.n * b.d + b.n * a.d, a.d * b.d);
-export const minus = (a, b) => Q(a.n * b.d - b.n * a.d, a.d * b.d);
-export const times = (a, b) => Q(a.n * b.n, a.d * b.d);
-export const over = (a, b) => Q(a.n * b.d, a.d * b.n); // b > 0
-export const below = (a, b) => a.n * b.d < b.n * a.d;
-export const equal = (a, b) => a.n * b.d === b.n * a.d;
-export const ZERO = Q(0n), ONE = Q(1n);
-
-export function reduced({ n, d }) {
-  let [a, b] = [n < 0n ? -n : n, d];
-  while (b) [a, b] = [b, a % b];
-  return Q(n / a, d / a);
-}
-
-// A Number near a fraction: 17 digits of the quotient, since n and d may each be beyond what a Number holds.
-export function near({ n, d }) {
-  const size = n < 0n ? -n : n, up = BigInt(Math.max(0, d.toString().length - size.toString().length + 18));
-  return (Number(n < 0n ? -1n : 1n) * Number((size * 10n ** up) / d)) / 10 ** Number(up);
-}
-
-// Text such as 0.6, .6 or 3/5.
+// Text such as 0.6, .6 or 3/5; a longer one than anybody types would hold up the page.
 export function rational(name, text, high = null) {
-  const limits = high === null ? "of at least 0" : `from 0 to ${high}`, plain = text.trim();
-  const wrong = new ValueError(`${name} is ${plain || "empty"}: give a number ${limits}, such as 0.6 or 3/5`);
-  const [, before, after = "", above, under] = /^(?:(\d{0,9})(?:\.(\d{0,12}))?|(\d{1,40})\/(\d{1,40}))$/.exec(plain) ?? [];
-  if (above === undefined ? !(before || after) : BigInt(under) === 0n) throw wrong;
-  const value = above === undefined ? Q(BigInt(before + after), 10n ** BigInt(after.length)) : Q(BigInt(above), BigInt(under));
-  if (high !== null && below(Q(BigInt(high)), value)) throw wrong;
-  return reduced(value);
+  const plain = text.trim(), value = plain.length < 80 ? fraction(plain) : null;
+  if (value && (high === null || !below([BigInt(high), 1n], value))) return reduced(value);
+  const limits = high === null ? "of at least 0" : `from 0 to ${high}`;
+  throw new ValueError(`${name} is ${plain || "empty"}: give a number ${limits}, such as 0.6 or 3/5`);
 }
 
 // ---- the count -----------------------------------------------------------------------------------------------------------
@@ -39,7 +15,7 @@ export function rational(name, text, high = null) {
 export const LARGEST = 16;
 
 // α^0, …, α^γ.
-const powers = (alpha, gamma) => Array.from({ length: gamma + 1 }, (_, j) => Q(alpha.n ** BigInt(j), alpha.d ** BigInt(j)));
+const powers = (alpha, gamma) => Array.from({ length: gamma + 1 }, (_, j) => power(alpha, j));
 
 // P(K = 1), …, P(K = γ+1).
 export function count_law(alpha, gamma) {
@@ -59,7 +35,7 @@ export function means(alpha, largest) {
 // A round's parts. γ = 0 is the target alone: one pass over one position, no draft, no overhead.
 export function parts(costs, gamma) {
   if (gamma === 0) return { draft: ZERO, verify: costs.baseline, overhead: ZERO };
-  const g = Q(BigInt(gamma));
+  const g = [BigInt(gamma), 1n];
   return { draft: times(g, costs.draft), verify: plus(costs.verify, times(g, costs.growth)), overhead: costs.overhead };
 }
 
@@ -100,10 +76,10 @@ export function break_even_alpha(costs, gammas, halvings = 50) {
   let low = 0n, high = unit;
   while (high - low > 1n) {
     const middle = (low + high) / 2n;
-    if (enough(Q(middle, unit))) high = middle;
+    if (enough([middle, unit])) high = middle;
     else low = middle;
   }
-  return reduced(Q(high, unit));
+  return reduced([high, unit]);
 }
 
 // ---- from a setting ------------------------------------------------------------------------------------------------------
@@ -115,14 +91,14 @@ const NAMES = { draft: "draft step", verify: "verification", growth: "growth of 
 export function read(setting) {
   const costs = Object.fromEntries(COSTS.map((key) => [key, rational(NAMES[key], setting[key])]));
   costs.baseline = setting.unit === "steps" ? ONE : rational("target step", setting.baseline);
-  if (costs.baseline.n === 0n) throw new ValueError("target step is 0: without its time there is nothing to compare with");
+  if (equal(costs.baseline, ZERO)) throw new ValueError("target step is 0: without its time there is nothing to compare with");
   return { alpha: rational("α", setting.alpha, 1), gamma: Number(entered("γ", setting.gamma, 0n, BigInt(LARGEST))), costs };
 }
 
 // Everything that the lab says of a setting.
 export function computed(setting) {
   const { alpha, gamma, costs } = read(setting);
-  if (duration(costs, 1).n === 0n) throw new ValueError("a round of no duration has no throughput");
+  if (equal(duration(costs, 1), ZERO)) throw new ValueError("a round of no duration has no throughput");
   const mean = reduced(means(alpha, gamma)[gamma]), { draft, verify, overhead } = parts(costs, gamma), time = duration(costs, gamma);
   return {
     alpha, gamma, costs, mean, law: count_law(alpha, gamma).map(reduced), parts: { draft, verify, overhead }, time: reduced(time),
