@@ -137,9 +137,10 @@ def _has_solutions(notebook: NotebookNode) -> bool:
 
 
 def _save(notebook: NotebookNode, *paths: Path) -> None:
+    text = nbformat.writes(notebook) + "\n"
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(notebook, path)
+        path.write_text(text, "utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
