@@ -104,7 +104,7 @@ def test_the_longest_pages_run_first_and_what_runs_is_read_last(monkeypatch):
     monkeypatch.setattr(ahead, "get_cache", lambda path: ahead.Namespace(db=None))
     monkeypatch.setattr(ahead, "_reader", lambda env, name: name if name.startswith("run") else None)
     env = ahead.Namespace(mystnb_config=ahead.Namespace(execution_mode="cache", execution_cache_path=""))
-    app = ahead.Namespace(config=ahead.Namespace(run_first=["run-long", "not read in this build"]))
+    app = ahead.Namespace(extensions=["myst_nb"], config=ahead.Namespace(run_first=["run-long", "not read in this build"]))
     pages, runs = ["run-a", "run-long", "text-a", "text-b"], ahead.Ahead()
     runs.start(app, env, pages)
     assert list(runs.runs) == ["run-long", "run-a"]

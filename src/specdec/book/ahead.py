@@ -28,7 +28,7 @@ class Ahead:
 
         Those named by ``run_first`` start first: the longest, or one would still run when all others have ended.
         """
-        if env.mystnb_config.execution_mode != "cache":
+        if "myst_nb" not in app.extensions or env.mystnb_config.execution_mode != "cache":
             return
         get_cache(env.mystnb_config.execution_cache_path).db  # noqa: B018  # made here, since two runs would both make it
         found = {page: reader for page in pages if (reader := _reader(env, page))}
