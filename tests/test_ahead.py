@@ -43,7 +43,8 @@ def build(tmp_path):
             path.parent.mkdir(exist_ok=True)
             if not path.exists() or path.read_text("utf-8") != text:
                 path.write_text(text, "utf-8")
-        settings = deepcopy(settings) | {"templates_path": []}  # themes change these in place
+        own = {"templates_path": [], "source_suffix": {".rst": "restructuredtext"}}  # or builds of one process share them
+        settings = deepcopy(settings) | own
         settings |= {"extensions": ["myst_nb", *extensions], "exclude_patterns": ["build"]}
         settings |= {"nb_execution_mode": "cache", "nb_execution_raise_on_error": True}
         out, written = tmp_path / "build", set()
