@@ -1,4 +1,4 @@
-# make book: build the site        make serve: show it        make test: test everything
+# make book: build the site      make draft: only what changed      make serve: show it      make test: test everything
 # Both set up .venv themselves from any Python 3.11 to 3.13; README.md has the same commands without make.
 
 # The first usable Python, with venv and pip in it. Another one: make book PYTHON=/path/to/python3
@@ -13,7 +13,7 @@ export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 unexport PYTHONOPTIMIZE
 
-.PHONY: book serve notebooks nbval weigh test lint references links launch-test lock clean
+.PHONY: book draft serve notebooks nbval weigh test lint references links launch-test lock clean
 .DELETE_ON_ERROR:
 
 # The cache goes first: it does not see changes in src/, and this build must run every cell.
@@ -21,6 +21,10 @@ book: .venv/.book
 	rm -rf _build/.jupyter_cache
 	.venv/bin/jupyter-book build -W -n --keep-going --all .
 	@echo "The book is built: open _build/html/index.html, or run 'make serve'."
+
+# What an author runs while writing: changed pages only, in seconds. It does not see changes in src/: finish with `make book`.
+draft: .venv/.book
+	.venv/bin/jupyter-book build -W -n --keep-going .
 
 serve:
 	@test -f _build/html/index.html || { echo "There is no site yet: run 'make book' first."; exit 1; }

@@ -127,23 +127,27 @@ def visit_displaymath(translator: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+NAMES = re.compile(r"\b(?:mjx|tex)-[\w-]+")
+
+
 @cache
-def _rules() -> list[tuple[str, str]]:
+def _rules() -> list[tuple[str, str, list[set[str]]]]:
+    """MathJax's rules: selector, text, and the names in each part of the selector."""
     found = re.findall(r'([^{}]+)\{((?:[^{}"]|"[^"]*")*)\}', _mathjax().call("stylesheet"))  # a rule's text may be a brace
-    return [(" ".join(selector.split()), " ".join(rule.split())) for selector, rule in found]
+    rules = [(" ".join(selector.split()), " ".join(rule.split())) for selector, rule in found]
+    return [(selector, rule, [set(NAMES.findall(part)) for part in selector.lower().split(",")]) for selector, rule in rules]
 
 
 def maths_style(page: str) -> str:
     """Return those of MathJax's 2,800 rules that a page's formulas need, and the fonts that these name."""
-    names = re.compile(r"\b(?:mjx|tex)-[\w-]+", re.I)
-    used = {name.lower() for name in names.findall(page)}
+    used = set(NAMES.findall(page.lower()))
     kept = [
         (selector, rule)
-        for selector, rule in _rules()
-        if "@" not in selector and any(used.issuperset(names.findall(part.lower())) for part in selector.split(","))
+        for selector, rule, parts in _rules()
+        if "@" not in selector and any(used.issuperset(names) for names in parts)
     ]
     families = set(re.findall(r"MJX[\w-]+", " ".join(rule for _, rule in kept)))
-    faces = [rule for selector, rule in _rules() if selector.startswith("@font-face")]
+    faces = [rule for selector, rule, _ in _rules() if selector.startswith("@font-face")]
     fonts = [("@font-face", rule) for rule in faces if families.intersection(re.findall(r"MJX[\w-]+", rule))]
     return "\n".join(f"{selector} {{{rule}}}" for selector, rule in [*fonts, *kept])
 

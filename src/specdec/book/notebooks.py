@@ -87,12 +87,11 @@ def _without_solutions(text: str, inside: bool) -> tuple[str, bool]:
 def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Link the stub of a page in the theme's download menu; a lab also says under its title how it can be run."""
     menus = {menu["label"]: menu["buttons"] for menu in context.get("header_buttons", []) if "buttons" in menu}
-    source = _built(app, page)
-    if "download-buttons" not in menus or not source.exists():
+    if "download-buttons" not in menus or not _built(app, page).exists():
         return
     whole, part = (f"{context['pathto']('_sources', 1)}/{page}{end}.ipynb" for end in ("", STUB))
     links = [f'<a href="{whole}" download>download it as a notebook</a>, with outputs']
-    if _has_solutions(nbformat.read(source, as_version=4)):
+    if write(app, page):
         button = {"type": "link", "url": part, "text": "no solutions", "icon": "fas fa-pencil", "label": "download-stub-button"}
         menus["download-buttons"].insert(1, button | {"tooltip": "Download the notebook without solutions"})
         links.append(f'or <a href="{part}" download>without solutions</a>')
@@ -102,24 +101,20 @@ def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctre
         context["body"] = context["body"].replace("</h1>", "</h1>\n" + line, 1)
 
 
-def write(app: Sphinx, error: Exception | None) -> None:
-    """Write what the build has run: into the site, where `offer` links it, and for stock tools beside the site.
+def write(app: Sphinx, page: str) -> bool:
+    """Write a page as the build has run it: into the site, where `offer` links it, and for stock tools beside the site.
 
-    In ``notebooks`` an empty pytest.ini keeps a plain ``pytest --nbval`` from reading the settings of this repository.
+    Returns whether there is a stub too. In ``notebooks`` an empty pytest.ini keeps a plain ``pytest --nbval`` from reading
+    the settings of this repository.
     """
-    if error or app.builder.format != "html":
-        return
     site, build = Path(app.outdir) / "_sources", Path(app.outdir).parent
-    for page in sorted(app.env.found_docs):
-        if not _built(app, page).exists():
-            continue
-        ran = _executed(app, page)
-        whole = plain(ran, app.config.html_theme_options.get("repository_url", ""))
-        _save(whole, site / f"{page}.ipynb", build / "notebooks" / f"{page}.ipynb")
-        if _has_solutions(ran):
-            _save(stub(whole), site / f"{page}{STUB}.ipynb", build / "stubs" / f"{page}{STUB}.ipynb")
-    (build / "notebooks").mkdir(exist_ok=True)
+    whole = plain(_executed(app, page), app.config.html_theme_options.get("repository_url", ""))
+    _save(whole, site / f"{page}.ipynb", build / "notebooks" / f"{page}.ipynb")
     (build / "notebooks" / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    solved = _has_solutions(whole)
+    if solved:
+        _save(stub(whole), site / f"{page}{STUB}.ipynb", build / "stubs" / f"{page}{STUB}.ipynb")
+    return solved
 
 
 def _built(app: Sphinx, page: str) -> Path:
@@ -142,13 +137,13 @@ def _has_solutions(notebook: NotebookNode) -> bool:
 
 
 def _save(notebook: NotebookNode, *paths: Path) -> None:
+    text = nbformat.writes(notebook) + "\n"
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(notebook, path)
+        path.write_text(text, "utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.connect("html-page-context", offer, priority=900)  # after the theme has made its menus
-    app.connect("build-finished", write)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

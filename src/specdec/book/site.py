@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
@@ -140,6 +141,29 @@ def drop_widget_state(app: Sphinx, page: str, template: str, context: dict[str, 
     ]
 
 
+def shallow_sidebar(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Make a page's sidebar out of titles alone. Sphinx would copy every heading of the book for it, and then drop them."""
+    whole, env = context["toctree"], app.env
+
+    def toctree(**options: Any) -> Any:
+        if not options.get("titles_only"):
+            return whole(**options)
+        every, env.tocs = env.tocs, {name: _titles(toc) for name, toc in env.tocs.items()}
+        try:
+            return whole(**options)
+        finally:
+            env.tocs = every
+
+    context["toctree"] = toctree
+
+
+def _titles(toc: nodes.Element) -> nodes.Element:
+    """A page's table of contents without what stands below its title, unless that names further pages."""
+    if next(toc.findall(lambda node: isinstance(node, addnodes.toctree | addnodes.only)), None):
+        return toc
+    return nodes.bullet_list("", *(nodes.list_item("", item[0].deepcopy()) for item in toc))
+
+
 def mount_labs(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Put the modules of a page's labs into it, each once."""
     names = dict.fromkeys(re.findall(r'<div class="book-lab [^"]*" data-lab="([^"]+)"', context.get("body", "")))
@@ -159,8 +183,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", drop_repeated_ids)
     for change in (drop_thebe, drop_widget_state, mount_labs):
         app.connect("html-page-context", change, priority=900)
+    app.connect("html-page-context", shallow_sidebar, priority=100)  # before the theme asks for it
     light.setup(app)
-    for part in ("repository", "notebooks"):
+    for part in ("repository", "ahead", "notebooks"):
         app.setup_extension(f"specdec.book.{part}")
     access.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

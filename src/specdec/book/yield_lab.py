@@ -11,7 +11,6 @@ from IPython.display import HTML
 
 from specdec.accounting import best_gamma, break_even_alpha, expected_count
 from specdec.book import lesson
-from specdec.book.accounting_pictures import round_and_alone
 from specdec.book.lab import Lab
 from specdec.book.tables import table
 
@@ -76,6 +75,8 @@ class YieldLab(Lab):
 
     def static(self) -> Any:
         """What stands on a page without JavaScript: this setting as two bars, and the scenarios in milliseconds side by side."""
+        from specdec.book.accounting_pictures import round_and_alone  # here: the site needs the modules alone, without Matplotlib
+
         setting, gamma = self.setting, int(self.setting["gamma"])
         count = expected_count(Fraction(setting["alpha"]), gamma)
         unit = "target steps" if setting["unit"] == "steps" else "ms"
