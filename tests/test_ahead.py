@@ -105,16 +105,17 @@ def test_the_longest_pages_run_first_and_what_runs_is_read_last(monkeypatch):
     monkeypatch.setattr(ahead, "get_cache", lambda path: ahead.Namespace(db=None))
     monkeypatch.setattr(ahead, "_reader", lambda env, name: name if name.startswith("run") else None)
     env = ahead.Namespace(mystnb_config=ahead.Namespace(execution_mode="cache", execution_cache_path=""))
-    app = ahead.Namespace(extensions=["myst_nb"], config=ahead.Namespace(run_first=["run-long", "not read in this build"]))
-    pages, runs = ["run-a", "run-long", "text-a", "text-b"], ahead.Ahead()
+    config = ahead.Namespace(run_first=["run-long", "not here"], run_alone=["run-alone", "nor here"])
+    app = ahead.Namespace(extensions=["myst_nb"], config=config)
+    pages, runs = ["run-a", "run-alone", "run-long", "text-a", "text-b"], ahead.Ahead()
     runs.start(app, env, pages)
     assert list(runs.runs) == ["run-long", "run-a"]
-    assert pages == ["text-a", "text-b", "run-long", "run-a"]
+    assert pages == ["text-a", "text-b", "run-long", "run-a", "run-alone"]
 
 
-def test_the_pages_that_run_first_are_pages():
+def test_the_pages_that_run_first_or_alone_are_pages():
     settings = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["sphinx"]["config"]
-    assert set(settings["run_first"]) <= set(PAGES)
+    assert {*settings["run_first"], *settings["run_alone"]} <= set(PAGES)
 
 
 def test_a_change_of_a_text_writes_its_page_and_those_that_tell_of_it(build, tmp_path):

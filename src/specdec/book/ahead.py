@@ -26,15 +26,17 @@ class Ahead:
     def start(self, app: Sphinx, env: Any, pages: list[str]) -> None:
         """Let the pages with cells run, as many at a time as there are cores, and move them behind the others.
 
-        Those named by ``run_first`` start first: the longest, or one would still run when all others have ended.
+        Those named by ``run_first`` start first: the longest, or one would still run when all others have ended. Those named by
+        ``run_alone`` are left to MyST-NB, which runs them after all others, since they are read last.
         """
         if "myst_nb" not in app.extensions or env.mystnb_config.execution_mode != "cache":
             return
         get_cache(env.mystnb_config.execution_cache_path).db  # noqa: B018  # made here, since two runs would both make it
-        found = {page: reader for page in pages if (reader := _reader(env, page))}
+        alone = [page for page in app.config.run_alone if page in pages]
+        found = {page: reader for page in pages if page not in alone and (reader := _reader(env, page))}
         first = [page for page in app.config.run_first if page in found]
         order = dict.fromkeys([*first, *found])
-        pages[:] = [page for page in pages if page not in found] + list(order)
+        pages[:] = [page for page in pages if page not in found and page not in alone] + [*order, *alone]
         self.pool = ThreadPool(os.cpu_count())  # its threads end with the build, even one that is interrupted
         self.runs = {page: self.pool.apply_async(_run, (env, page, found[page])) for page in order}
         self.pool.close()
@@ -66,7 +68,8 @@ def _run(env: Any, page: str, reader: NbReader) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     ahead = Ahead()
-    app.add_config_value("run_first", [], "")
+    for name in ("run_first", "run_alone"):
+        app.add_config_value(name, [], "")
     app.connect("env-before-read-docs", ahead.start)
     app.connect("source-read", ahead.wait)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
