@@ -22,7 +22,8 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 FLAGS += ["--disable-background-networking", "--disable-component-update"]
 # Chromium 150 makes two more pages for the address bar of every window, though none is shown: half of the time to open one.
 # The last list of features counts, so that Playwright's own that matter on loopback stand here again.
-FLAGS += ["--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,AimEnabled,HttpsUpgrades,MediaRouter,OptimizationHints,PaintHolding"]
+WITHOUT = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,AimEnabled,HttpsUpgrades,MediaRouter,OptimizationHints,PaintHolding"
+FLAGS += [f"--disable-features={WITHOUT}"]
 PACKED = (".woff", ".woff2", ".png", ".jpg", ".gz")  # servers send these as they are
 
 # Noted in the page from its first moment: paints, tasks over 50 ms, shifts that no input asked for.
