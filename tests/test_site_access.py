@@ -77,6 +77,7 @@ DRESSES = ((1280, "light"), (390, "dark"))
 def dress(page, width, theme):
     """Show a loaded page at a width in a theme, as its own switch would."""
     page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=theme)  # the page for wrong addresses has no switch
     page.evaluate("theme => Object.assign(document.documentElement.dataset, { theme, mode: theme })", theme)
 
 
