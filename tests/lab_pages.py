@@ -6,17 +6,9 @@ A test file imports them by name, `browser` too. They need Chromium; without it 
 import pytest
 
 from specdec.book import site
-from test_site import browser  # noqa: F401  (the fixture)
+from test_site import browser, watched  # noqa: F401  (browser is the fixture)
 
 HEAD = '<!doctype html><html lang="en"><head><meta name="viewport" content="width=device-width"><title>Lab</title></head><body>'
-
-
-def watched(page):
-    """Note what a page complains of."""
-    page.complaints = []
-    page.on("console", lambda message: message.type == "error" and page.complaints.append(message.text))
-    page.on("pageerror", lambda error: page.complaints.append(str(error)))
-    return page
 
 
 def html(*labs):

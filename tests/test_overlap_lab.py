@@ -24,7 +24,7 @@ from specdec.verification import strict
 
 BELOW, RULES = source("lab_page.mjs") + source("fractions.mjs"), source("overlap_rules.mjs")
 RUN = """
-globalThis.run = (settings) => settings.map(({ p, q, correction }) => {
+globalThis.run = (settings) => JSON.stringify(settings.map(({ p, q, correction }) => {
   try {
     const c = verified(law("p", p), law("q", q), correction);
     const plain = (value) => (value === null ? null : typeof value[0] === "bigint" ? shown(value) : value.map(shown));
@@ -32,7 +32,7 @@ globalThis.run = (settings) => settings.map(({ p, q, correction }) => {
   } catch (error) {
     return { error: error.name === "ValueError" ? error.message : `failed: ${error}` };
   }
-});
+}));
 """
 
 
@@ -72,7 +72,7 @@ def cases():
 
 def asked(page, settings):
     """What JavaScript says, without what only it has."""
-    told = page.evaluate("given => run(given)", settings)
+    told = json.loads(page.evaluate("given => run(given)", settings))
     return [{key: value for key, value in each.items() if key not in ("correction", "corrected")} for each in told]
 
 

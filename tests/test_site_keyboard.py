@@ -61,39 +61,6 @@ def test_code_that_scrolls_once_unfolded_is_a_tab_stop(visit):  # noqa: F811
     sync_api.expect(fold.locator("pre").first).to_have_attribute("tabindex", "0")
 
 
-CONTROLS = "form.quiz :is(button, input, summary), .toggle-button, .cell details > summary, .book-lab :is(button, input, select)"
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_controls_are_large_enough_for_a_finger(visit, name):  # noqa: F811
-    page = visit(name, 390)
-    small = page.locator(CONTROLS).evaluate_all("""all => all.filter((element) => element.checkVisibility()).map((element) => {
-      const box = element.getBoundingClientRect();
-      return [element.outerHTML.slice(0, 90), Math.round(box.width), Math.round(box.height)];
-    }).filter(([, width, height]) => width < 24 || height < 24)""")
-    assert small == []
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_printed_page_is_whole(visit, name):  # noqa: F811
-    """Nothing folded but what an output says again; no furniture of the screen; nothing too wide."""
-    page = visit(name, 700)  # an A4 page's width between its margins
-    page.emulate_media(media="print", color_scheme="light")
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    for furniture in (".bd-sidebar-primary", ".bd-header-article", ".prev-next-footer", ".copybtn"):
-        assert page.locator(furniture).evaluate_all("all => all.some((element) => element.checkVisibility())") is False, furniture
-    hidden = page.locator("article").evaluate("""article => {
-      const shown = { contentVisibilityAuto: true, opacityProperty: true, visibilityProperty: true };
-      const names = ".cell_input pre, .cell_output :not(details) > pre, .solution p, figure svg, .quiz-reasons p";
-      const words = [...article.querySelectorAll(names)];
-      return words.filter((element) => !element.checkVisibility(shown)).map((element) => element.outerHTML.slice(0, 120));
-    }""")
-    assert hidden == []
-    wide = page.locator("article :is(figure svg, pre, table)").evaluate_all("""all => all.filter((element) =>
-      element.getBoundingClientRect().right > innerWidth + 1).map((element) => element.outerHTML.slice(0, 120))""")
-    assert wide == []
-
-
 def test_a_quiz_on_paper_asks_and_gives_its_reasons_whether_it_was_tried_or_not(visit):  # noqa: F811
     page = visit(next(name for name in PAGES if built(name).select("form.quiz")))
     form = page.locator("form.quiz").first

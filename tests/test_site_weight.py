@@ -17,35 +17,9 @@ from sphinx.util.docutils import docutils_namespace
 
 from specdec.book import light, weigh
 from test_site import PAGES, SITE, browser, built  # noqa: F401  (browser is the fixture)
-
-TEXT, LAB = 600_000, 800_000  # bytes, gzipped
-SHIFT = 0.05  # cumulative layout shift
-
-
-@pytest.fixture(scope="module")
-def address():
-    with weigh.served(SITE) as address:
-        yield address
-
+from test_site_pages import SHIFT
 
 # ---- built pages ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", [*PAGES, "genindex", "search"])
-def test_a_page_is_light_and_loads_neither_mathjax_nor_font_awesome(browser, address, name):  # noqa: F811
-    built(name)
-    weight = weigh.weigh(browser, address, name)
-    assert weight.parts[f"{name}.html"][0] == (SITE / f"{name}.html").stat().st_size
-    assert weight.gzipped < (LAB if name.startswith("labs/") else TEXT), weigh.table([weight])
-    assert [part for part in weight.parts if re.search(r"fontawesome\.js|fa-\w+-\d00|mathjax.*\.js|sphinx-thebe", part)] == []
-    assert any(part.startswith("searchindex.js") for part in weight.parts) == (name == "search")
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", ["chapters/one-token", "labs/kv-storage"])
-def test_a_page_does_not_jump_while_it_loads(browser, address, name, width):  # noqa: F811
-    built(name)
-    assert weigh.weigh(browser, address, name, width).shift < SHIFT
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -82,7 +56,7 @@ def test_a_weight_is_exact_and_a_jump_is_seen(browser, tmp_path):  # noqa: F811
     (tmp_path / "jumps.html").write_text(text)
     (tmp_path / "stays.html").write_text(text.replace("300px", "0px"))
     with weigh.served(tmp_path) as address:
-        jumps, stays = (weigh.weigh(browser, address, page) for page in ("jumps", "stays"))
+        jumps, stays = (weigh.weigh(browser.new_page(), address, page) for page in ("jumps", "stays"))
     assert jumps.parts["a.css"] == (len(style), len(gzip.compress(style.encode(), 6, mtime=0)))
     assert jumps.raw == len(style) + len(text)
     assert stays.shift == 0 < SHIFT < jumps.shift

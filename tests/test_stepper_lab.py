@@ -27,8 +27,8 @@ ROUNDS = 4
 NEEDED = ROUNDS * (2 * max(GAMMAS) + 1)
 WALK = "".join(map(source, ("lab_page.mjs", "fractions.mjs", "stepper_walk.mjs")))
 MORE = """
-globalThis.walked = ([settings, facts]) => settings.map((setting) => walk(setting, JSON.parse(facts)).map(
-  ({ u, fed, ...step }) => ({ ...step, u: u?.text, fed: [fed.target, fed.draft], wrong: step.wrong?.message })));
+globalThis.walked = ([settings, facts]) => JSON.stringify(settings.map((setting) => walk(setting, JSON.parse(facts)).map(
+  ({ u, fed, ...step }) => ({ ...step, u: u?.text, fed: [fed.target, fed.draft], wrong: step.wrong?.message }))));
 globalThis.seeds = (number) => Array.from({ length: number }, (_, i) => [seeded(BigInt(i), 0), seeded(7n, i)]).flat();
 globalThis.read = (texts) => texts.map((text) => fraction(text)?.map(String) ?? null);
 """
@@ -139,7 +139,7 @@ def random_settings(number, seed=0):
 
 
 def browser_walk(page, settings, facts):
-    return page.evaluate("walked", [settings, facts])
+    return json.loads(page.evaluate("walked", [settings, facts]))  # a text: Playwright takes 40 s for so many objects
 
 
 # ---- the walk against the decoder ----------------------------------------------------------------------------------------

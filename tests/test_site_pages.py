@@ -1,0 +1,194 @@
+"""Each page of the site in a browser: quiet, light, for keyboard, finger and paper, and nothing in the way that axe-core sees.
+
+Loading a page takes most of the time, so that each is loaded twice, wide in the light and narrow in the dark, and the tests of
+a page follow one another (the fixtures' scope sees to that). Each sets the width and medium that it needs.
+Needs `_build/html` (`make book`) and Chromium, like test_site.py.
+"""
+
+import re
+
+import pytest
+
+from specdec.book import weigh
+from test_site import OTHERS, PAGES, SITE, address, browser, built, context, guarded, visit  # noqa: F401  (fixtures among them)
+from test_site_access import KNOWN, STILL, barriers
+
+TEXT, LAB = 600_000, 800_000  # bytes, gzipped
+SHIFT = 0.05  # cumulative layout shift
+
+
+@pytest.fixture(scope="module", params=[*PAGES, *OTHERS])
+def name(request):
+    """A page's name."""
+    built(request.param)
+    return request.param
+
+
+def loaded(browser, address, name, width, scheme):  # noqa: F811
+    """A page that found nothing cached, what it weighs and what it complained of."""
+    page = guarded(browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme), address)
+    page.weight = weigh.weigh(page, address, name)
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def wide(browser, address, name):  # noqa: F811
+    yield from loaded(browser, address, name, 1280, "light")
+
+
+@pytest.fixture(scope="module")
+def narrow(browser, address, name):  # noqa: F811
+    yield from loaded(browser, address, name, 390, "dark")
+
+
+def test_it_is_quiet_and_needs_no_other_server(wide, narrow):
+    for page in (wide, narrow):
+        assert page.outside == []
+        assert page.complaints == []
+        width, more = page.evaluate("[innerWidth, document.documentElement.scrollWidth - innerWidth]")
+        assert more <= 0, f"the page is {more} pixels wider than a screen of {width}"
+        assert page.locator(".math").count() == page.locator(".math > mjx-container").count()
+        assert page.locator("mjx-merror, [data-mjx-error]").all_inner_texts() == []
+
+
+def test_it_is_light_and_does_not_jump(wide, narrow, name):
+    for weight in (wide.weight, narrow.weight):
+        assert weight.parts[f"{name}.html"][0] == (SITE / f"{name}.html").stat().st_size
+        assert weight.gzipped < (LAB if name.startswith("labs/") else TEXT), weigh.table([weight])
+        assert weight.shift < SHIFT or name not in ("chapters/one-token", "labs/kv-storage")
+        assert [part for part in weight.parts if re.search(r"fontawesome\.js|fa-\w+-\d00|mathjax.*\.js|sphinx-thebe", part)] == []
+        assert any(part.startswith("searchindex.js") for part in weight.parts) == (name == "search")
+
+
+# What a quiz says once it says something: an answer empties its status at once, and fills it a moment later.
+SAID = """async (form) => {
+  const status = form.querySelector("[role=status]");
+  for (let i = 0; i < 500 && !status.textContent; i++) await new Promise((done) => setTimeout(done, 10));
+  return {
+    words: status.innerText, folded: !form.querySelector("details").checkVisibility(), focus: document.activeElement.textContent,
+    chosen: [...form.querySelectorAll("input")].findIndex((field) => field.checked),
+  };
+}"""
+
+
+def answer_all(page, form):
+    """Choose and check each answer by keyboard."""
+    assert form.evaluate("form => form.querySelector('details').checkVisibility()") is False
+    form.query_selector("button").focus()
+    page.keyboard.press("Enter")
+    assert form.evaluate(SAID) == {"words": "Choose an answer first.", "folded": True, "focus": "Check", "chosen": -1}
+    verdicts = []
+    for number, field in enumerate(form.query_selector_all("input")):
+        if number == 0:
+            field.focus()
+        for key in ["Space"] if number == 0 else ["Shift+Tab", "ArrowDown"]:
+            page.keyboard.press(key)
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        said = form.evaluate(SAID)
+        verdicts.append(said.pop("words"))
+        assert said == {"folded": False, "focus": "Check", "chosen": number}
+    first_words = [verdict.split("right.")[0] for verdict in verdicts]
+    assert sum(words.endswith(") is ") for words in first_words) == 1, verdicts
+    assert sum(words.endswith(") is not ") for words in first_words) == len(verdicts) - 1 > 0, verdicts
+    assert all(len(verdict.split("right.", 1)[1].strip()) > 10 for verdict in verdicts), "each has a reason"
+
+
+def test_its_quizzes_work_by_keyboard_alone(wide):
+    for form in wide.query_selector_all("form.quiz"):
+        answer_all(wide, form)
+    assert wide.complaints == []
+
+
+FURNITURE = ".bd-sidebar-primary, .bd-header-article, .prev-next-footer, .copybtn"
+PAPER = """(furniture) => {
+  const said = (all) => all.map((element) => element.outerHTML.slice(0, 120));
+  const shown = { contentVisibilityAuto: true, opacityProperty: true, visibilityProperty: true };
+  const words = "article :is(.cell_input pre, .cell_output :not(details) > pre, .solution p, figure svg, .quiz-reasons p)";
+  return {
+    furniture: said([...document.querySelectorAll(furniture)].filter((element) => element.checkVisibility())),
+    hidden: said([...document.querySelectorAll(words)].filter((element) => !element.checkVisibility(shown))),
+    cut: said([...document.querySelectorAll("article :is(figure svg, pre, table)")].filter((element) =>
+      element.getBoundingClientRect().right > innerWidth + 1)),
+  };
+}"""
+
+
+def on_paper(page):
+    """What is wrong with a page in print: furniture of the screen, words that are folded, what is too wide."""
+    page.set_viewport_size({"width": 700, "height": 900})  # an A4 page's width between its margins
+    page.add_style_tag(content=STILL)  # what unfolds would fade in
+    page.emulate_media(media="print", color_scheme="light")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    return {fault: where for fault, where in page.evaluate(PAPER, FURNITURE).items() if where}
+
+
+def test_it_is_printed_whole(wide, name):
+    """Nothing folded but what an output says again."""
+    assert name in OTHERS or on_paper(wide) == {}
+
+
+CONTROLS = "form.quiz :is(button, input, summary), .toggle-button, .cell details > summary, .book-lab :is(button, input, select)"
+
+
+def too_small(page):
+    """Controls smaller than a finger."""
+    return page.locator(CONTROLS).evaluate_all("""all => all.filter((element) => element.checkVisibility()).map((element) => {
+      const box = element.getBoundingClientRect();
+      return [element.outerHTML.slice(0, 90), Math.round(box.width), Math.round(box.height)];
+    }).filter(([, width, height]) => width < 24 || height < 24)""")
+
+
+def test_its_controls_are_large_enough_for_a_finger(narrow):
+    assert too_small(narrow) == []
+
+
+def test_it_has_no_barrier_wide_and_narrow_light_and_dark(narrow, name):
+    """Last, for axe is shown a torso of the page."""
+    found, known = barriers(narrow), KNOWN.get(name, {})
+    unknown = {look: {rule: where for rule, where in rules.items() if rule not in known} for look, rules in found.items()}
+    assert {look: rules for look, rules in unknown.items() if rules} == {}
+    assert set(known) == set().union(*found.values()), "known faults that are gone: take them off the list"
+
+
+# ---- wrong twins -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "for (const it of form.querySelectorAll('[data-answer]')) it.innerHTML = it.innerHTML.replace('not right', 'right')",
+        "form.querySelector('[data-answer]').replaceChildren('a) is not right.')",
+        "form.querySelector('[data-answer]').remove()",
+        "form.querySelector('details').hidden = false",
+        "form.querySelector('button').tabIndex = -1",
+        "form.querySelectorAll('input')[1].disabled = true",
+    ],
+)
+def test_a_quiz_that_fails_its_reader_is_seen(visit, fault):  # noqa: F811
+    page = visit("chapters/one-token")
+    form = page.query_selector("form.quiz")
+    form.evaluate(f"(form) => {{ {fault}; }}")
+    with pytest.raises(AssertionError):
+        answer_all(page, form)
+
+
+def test_what_a_page_complains_of_and_asks_elsewhere_is_seen(visit):  # noqa: F811
+    page = visit("chapters/notation")
+    with page.expect_event("requestfailed"):
+        page.evaluate("console.error('wrong'); setTimeout(() => missing.too); new Image().src = 'http://nowhere.invalid/x.png'")
+    assert page.outside == ["http://nowhere.invalid/x.png"]
+    assert "wrong" in page.complaints and any("missing" in words for words in page.complaints)
+
+
+def test_what_is_small_or_lost_on_paper_is_seen(visit):  # noqa: F811
+    page = visit("chapters/notation")
+    assert too_small(page) == [] and on_paper(page) == {}
+    page.evaluate("""document.querySelector("article").insertAdjacentHTML("beforeend", `
+      <div class="cell"><details><summary style="min-height: 0; height: 20px; overflow: hidden">More</summary></details></div>
+      <nav class="prev-next-footer" style="display: block !important">next</nav>
+      <div class="cell_input"><pre style="opacity: 0">lost</pre></div><figure><svg style="min-width: 2000px"></svg></figure>`)""")
+    assert set(on_paper(page)) == {"furniture", "hidden", "cut"}
+    page.emulate_media(media="screen")
+    assert len(too_small(page)) == 1
