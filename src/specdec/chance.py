@@ -90,6 +90,11 @@ def _values(weights: Array | Weights) -> Array:
     return weights.values if isinstance(weights, Weights) else weights
 
 
+def _summed(weights: Array | Weights) -> tuple[Array, Array]:
+    """Weights and their running sums."""
+    return (weights.values, weights.cumulative) if isinstance(weights, Weights) else (weights, _cumulative(weights))
+
+
 def inverse_transform(weights: Array | Weights, u: Any) -> int:
     """The smallest index whose cumulative weight exceeds u times the total.
 
@@ -97,10 +102,7 @@ def inverse_transform(weights: Array | Weights, u: Any) -> int:
     ``weights`` (V,) need not be normalised; u lies in [0, 1).
     """
     _check_uniform(u)
-    if isinstance(weights, Weights):
-        cumulative, weights = weights.cumulative, weights.values
-    else:
-        cumulative = _cumulative(weights)
+    weights, cumulative = _summed(weights)
     if isinstance(u, float) and not is_exact(weights):
         index = int(cumulative.searchsorted(u * cumulative[-1], "right"))
         found = index < len(weights)
@@ -304,9 +306,9 @@ class _Branches:
         _check_purpose(purpose)
         if u is not None:
             return inverse_transform(weights, u)
-        weights = _values(weights)
-        total = _cumulative(weights)[-1]
-        options = [(int(index), weights[index] / total) for index in np.flatnonzero(weights)]
+        weights, cumulative = _summed(weights)
+        total = cumulative[-1]
+        options = [(index, weight if total == 1 else weight / total) for index, weight in enumerate(weights) if weight]
         return options[0][0] if len(options) == 1 else self.choose(options)
 
 

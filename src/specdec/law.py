@@ -132,7 +132,11 @@ def residual(p: Array, q: Array) -> Array:
 def normalise(weights: Array) -> Array:
     """Weights divided by their sum over the last axis. Integers in an exact array give Fractions, never floats."""
     total = weights.sum(axis=-1, keepdims=True)
-    return weights / (total * Fraction(1) if is_exact(weights) else total)
+    if not is_exact(weights):
+        return weights / total
+    if (total == 1).all() and all(isinstance(weight, Fraction) for weight in weights.flat):
+        return weights.copy()  # a law already, as a table's rows are; enumerations ask for them without end
+    return weights / (total * Fraction(1))
 
 
 def positive_part(p: Array, q: Array) -> Array:
