@@ -523,14 +523,18 @@ class _Examined:
         self.tolerance = max(TOLERANCE, 64 * 2.0 ** -_bits(dtype))
         self.cells: dict[Text, Cells | Text] = {}
 
-    def findings(self) -> list[Finding]:
-        started = perf_counter()
-        try:
-            with time_limit():
-                found = [self.judge(self.found_law()), *self.faults()]
-        except BrokenError as error:
-            found = [self.finding(Verdict.BROKEN, str(error))]
-        return [replace(finding, seconds=(perf_counter() - started) / len(found)) for finding in found]
+    def findings(self) -> Iterator[Finding]:
+        """On the law, then on a fault; the search for faults waits until it is asked for. What breaks is the last finding."""
+        for part in (lambda: [self.judge(self.found_law())], self.faults):
+            started = perf_counter()
+            try:
+                with time_limit():
+                    found = part()
+            except BrokenError as error:
+                found = [self.finding(Verdict.BROKEN, str(error))]
+            yield from (replace(finding, seconds=perf_counter() - started) for finding in found)
+            if any(finding.verdict is Verdict.BROKEN for finding in found):
+                return
 
     def finding(self, verdict: Verdict, says: str, witness: Witness | None = None, gap: Any = None) -> Finding:
         return Finding("scripted", self.situation.name, verdict, says, witness, gap)
