@@ -138,7 +138,8 @@ def lab(jupyterlab, browser):  # noqa: F811
     page = browser.new_page(viewport={"width": 1280, "height": 900})
 
     def lab(path):
-        page.goto(f"{jupyterlab}/lab/tree/{path}")
+        page.goto(f"{jupyterlab}/lab/tree/{path}?reset")  # no tab of the lab before
+        page.wait_for_function(f"globalThis.jupyterapp?.shell.currentWidget?.context?.path === {path!r}", timeout=120_000)
         page.locator(".jp-NotebookPanel .jp-Cell").first.wait_for(timeout=120_000)
         return page
 
