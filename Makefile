@@ -66,9 +66,11 @@ launch-test: .venv/.test
 	$(RUN) pytest -m launch tests/test_launch.py
 
 # Renews the locks from pyproject.toml, keeping versions that still fit; UPGRADE=--upgrade takes the newest.
+# It does not install the old lock first: one that contradicts pyproject.toml would keep pip busy for minutes.
 COMPILE = .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
 	--no-annotate --custom-compile-command 'make lock' $(UPGRADE)
-lock: .venv/.book
+lock:
+	@test -x .venv/bin/python || "$(PYTHON)" -m venv .venv
 	$(RUN) pip install --quiet uv
 	$(COMPILE) pyproject.toml -o requirements.txt
 	$(COMPILE) --group test -c requirements.txt -o tests/requirements.txt
