@@ -7,11 +7,7 @@ import pytest
 from playwright import sync_api
 
 from test_site import PAGES, SITE, address, browser, built, context, visit  # noqa: F401  (fixtures)
-
-STILL = """document.head.append(Object.assign(document.createElement("style"), {
-  textContent: "* { transition: none !important; }",
-}))"""
-
+from test_site_access import STILL
 
 FOCUSED = """() => {
   const element = document.activeElement, box = element.getBoundingClientRect();
@@ -32,7 +28,7 @@ FOCUSED = """() => {
 def test_focus_is_always_seen(visit, width):  # noqa: F811
     """A hundred tab stops of a lesson: each in view, not under the bar at the top, with a ring."""
     page = visit(PAGES[1], width)
-    page.evaluate(STILL)
+    page.add_style_tag(content=STILL)
     for _ in range(100):
         page.keyboard.press("Tab")
         found = page.evaluate(FOCUSED)

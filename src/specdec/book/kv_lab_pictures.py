@@ -20,6 +20,7 @@ def map_picture(plan: Plan, budget: int, caption: str) -> Drawing:
     for (y, x), size in np.ndenumerate(stored):
         column, row = math.log2(lengths[x]), math.log2(sequences[y])
         if fits := size <= budget / GIB:
+            # The shades of the map in the page, `kv_lab.mjs`.
             share = max(0.0, 1 + math.log2(size * GIB / budget) / 12)
             shade = 0.04 + 0.42 * share**2
             ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=COLOURS[0], alpha=shade, edgecolor="none"))
