@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 from bs4 import BeautifulSoup
-from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
-from sphinx.util.docutils import docutils_namespace
 
+from small_site import small_site
 from specdec.book import ahead, site
 from test_notebooks import FRONT
 from test_site import PAGES, ROOT
@@ -43,13 +42,11 @@ def build(tmp_path):
             path.parent.mkdir(exist_ok=True)
             if not path.exists() or path.read_text("utf-8") != text:
                 path.write_text(text, "utf-8")
-        own = {"templates_path": [], "source_suffix": {".rst": "restructuredtext"}}  # or builds of one process share them
-        settings = deepcopy(settings) | own
+        settings = deepcopy(settings)
         settings |= {"extensions": ["myst_nb", *extensions], "exclude_patterns": ["build"]}
         settings |= {"nb_execution_mode": "cache", "nb_execution_raise_on_error": True}
         out, written = tmp_path / "build", set()
-        with docutils_namespace():
-            app = Sphinx(tmp_path, None, out / "html", out / "trees", "html", settings, status=None, warning=None)
+        with small_site(tmp_path, out, settings) as app:
             app.connect("html-page-context", lambda app, page, template, context, tree: tree is not None and written.add(page))
             app.build()
         return app, written

@@ -7,11 +7,10 @@ import jupytext
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
-from sphinx.util.docutils import docutils_namespace
 
 from nbval_myst import is_notebook
+from small_site import small_site
 from specdec.book import notebooks
 from test_site import PAGES, ROOT, SITE, built, without
 
@@ -156,8 +155,8 @@ def build(tmp_path):
         options |= {"use_repository_button": True, "launch_buttons": {"binderhub_url": "https://mybinder.org"}}
         settings = {"extensions": ["myst_nb", "specdec.book.repository", "specdec.book.notebooks"]}
         settings |= {"html_theme": "sphinx_book_theme", "html_theme_options": options, "nb_execution_mode": "off"}
-        with docutils_namespace():
-            Sphinx(tmp_path, None, tmp_path / "html", tmp_path / "trees", "html", settings, status=None, warning=None).build()
+        with small_site(tmp_path, tmp_path, settings) as app:
+            app.build()
         page = BeautifulSoup((tmp_path / "html" / "index.html").read_text("utf-8"), "html.parser")
         return [link["href"] for link in page.select("a[href^='https://']") if re.search("specdec|someone", link["href"])]
 

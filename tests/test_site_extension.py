@@ -4,8 +4,8 @@ import io
 
 import pytest
 from bs4 import BeautifulSoup
-from sphinx.application import Sphinx
-from sphinx.util.docutils import docutils_namespace
+
+from small_site import small_site
 
 GOOD = """:::{quiz} Which is $\\alpha$?
 - [ ] one $q$
@@ -28,10 +28,10 @@ def build(tmp_path):
         (tmp_path / "index.md").write_text("# Page\n\n" + text, "utf-8")
         settings = {"extensions": ["myst_parser", "specdec.book.site"], "html_theme": "basic"}
         settings["myst_enable_extensions"] = ["colon_fence", "dollarmath"]
-        out, warnings = tmp_path / "out", io.StringIO()
-        with docutils_namespace():  # a second build in one process registers the same names again
-            Sphinx(tmp_path, None, out, tmp_path / "trees", "html", settings, status=None, warning=warnings).build()
-        return BeautifulSoup((out / "index.html").read_text("utf-8"), "html.parser"), warnings.getvalue()
+        warnings = io.StringIO()
+        with small_site(tmp_path, tmp_path, settings, warnings) as app:
+            app.build()
+        return BeautifulSoup((tmp_path / "html" / "index.html").read_text("utf-8"), "html.parser"), warnings.getvalue()
 
     return build
 

@@ -12,9 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from bs4 import BeautifulSoup
-from sphinx.application import Sphinx
-from sphinx.util.docutils import docutils_namespace
 
+from small_site import small_site
 from specdec.book import light, weigh
 from test_site import PAGES, SITE, browser, built  # noqa: F401  (browser is the fixture)
 from test_site_pages import SHIFT
@@ -138,10 +137,10 @@ def build(tmp_path):
         (tmp_path / "index.md").write_text("# Page\n\n" + text, "utf-8")
         settings = {"extensions": ["myst_parser", "specdec.book.site"], "html_theme": "basic", "math_number_all": False}
         settings["myst_enable_extensions"] = ["dollarmath", "amsmath"]
-        out, warnings = tmp_path / "out", io.StringIO()
-        with docutils_namespace():
-            Sphinx(tmp_path, None, out, tmp_path / "trees", "html", settings, status=None, warning=warnings).build()
-        return BeautifulSoup((out / "index.html").read_text("utf-8"), "html.parser"), warnings.getvalue()
+        warnings = io.StringIO()
+        with small_site(tmp_path, tmp_path, settings, warnings) as app:
+            app.build()
+        return BeautifulSoup((tmp_path / "html" / "index.html").read_text("utf-8"), "html.parser"), warnings.getvalue()
 
     return build
 
