@@ -17,6 +17,7 @@ from specdec.law import (
     TopK,
     TopP,
     Transforms,
+    by_row,
     check_law,
     check_pair,
     exact,
@@ -506,3 +507,30 @@ def test_top_p_one_keeps_everything():
     tail = exact([10**10 - 1, 1], 10**10)
     assert list(Transforms((TopP(1),)).law(tail)) == list(tail)
     assert (Transforms((TopP(1),)).law(np.log(tail.astype(float))) > 0).all()
+
+
+@pytest.mark.parametrize("function", [check_law, to_law])
+@pytest.mark.parametrize("alike", [0.5, np.float64(0.5), True])
+def test_a_row_that_equals_one_seen_before_is_still_refused(function, alike):
+    """What is found for an exact row is kept; by equality alone, 0.5 would find what was kept for 1/2."""
+    good = objects(F(alike), 1 - F(alike))
+    function(good)
+    with pytest.raises(ValueError, match="mixes floats"):
+        function(objects(alike, 1 - F(alike)))
+    assert function(good).tolist() == good.tolist()
+
+
+def test_by_row_keeps_each_kind_of_number_apart_and_computes_anew_without_a_hash():
+    asked = []
+
+    @by_row
+    def kinds(*row):
+        asked.append(row)
+        return [type(value).__name__ for value in row]
+
+    class Unhashable(F):
+        __hash__ = None
+
+    for row in [(1, F(2)), (F(1), 2), (1, F(2)), (True, F(2)), (Unhashable(1), 2), (Unhashable(1), 2)]:
+        assert kinds(*row) == [type(value).__name__ for value in row]
+    assert len(asked) == 5, "one of six was kept"

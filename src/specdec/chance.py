@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from specdec.law import Array, is_exact
+from specdec.law import Array, by_row, is_exact
 
 PURPOSES = ("propose", "accept", "correct", "bonus", "sample")
 """Every decision in speculative decoding serves one of these; anything else raises."""
@@ -306,10 +306,20 @@ class _Branches:
         _check_purpose(purpose)
         if u is not None:
             return inverse_transform(weights, u)
-        weights, cumulative = _summed(weights)
-        total = cumulative[-1]
-        options = [(index, weight if total == 1 else weight / total) for index, weight in enumerate(weights) if weight]
+        options = _kept_options(*_values(weights)) if is_exact(_values(weights)) else _options(weights)
         return options[0][0] if len(options) == 1 else self.choose(options)
+
+
+def _options(weights: Array | Weights) -> list[tuple[int, Any]]:
+    """The branches of a draw, (index, probability)."""
+    weights, cumulative = _summed(weights)
+    total = cumulative[-1]
+    return [(index, weight if total == 1 else weight / total) for index, weight in enumerate(weights) if weight]
+
+
+@by_row
+def _kept_options(*weights: Any) -> list[tuple[int, Any]]:
+    return _options(np.array(weights, dtype=object))
 
 
 def law_of(program: Callable[[Chance], Hashable]) -> dict[Any, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from specdec.chance import Chance, Weights, law_of_process
-from specdec.law import Array, Transforms, has_weight, is_exact, to_law
+from specdec.law import Array, Transforms, by_row, has_weight, is_exact, to_law
 from specdec.models import INTEGERS, LanguageModel, check_tokens
 from specdec.verification import Round, Verify, block, strict
 
@@ -556,13 +556,18 @@ def _rewind(state: State, models: dict[str, LanguageModel]) -> None:
 
 def _draft_law(transforms: Transforms, scores: Array, prefix: Sequence[int]) -> Weights | None:
     """q from one row of the draft's scores, or None if the draft or a transform leaves nothing to propose."""
-    if not has_weight(scores):
-        return None
-    if transforms.steps:
+    if transforms.steps and has_weight(scores):
         scores = transforms.scores(scores, prefix)
-        if not has_weight(scores):
-            return None
-    return Weights.of_rows(to_law(scores)[None])[0]
+    return _exact_weights(*scores) if is_exact(scores) else _weights(scores)
+
+
+def _weights(scores: Array) -> Weights | None:
+    return Weights.of_rows(to_law(scores)[None])[0] if has_weight(scores) else None
+
+
+@by_row
+def _exact_weights(*scores: Any) -> Weights | None:
+    return _weights(np.array(scores, dtype=object))
 
 
 def _check_running(state: State) -> None:
