@@ -7,7 +7,7 @@ Python and platform. Nothing is imported or downloaded.
 import ast
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -109,10 +109,19 @@ def _docstrings_of(path: Path) -> list[str]:
     """The raw docstrings of one source file, in source order."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in old docstrings
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = [literal for node in ast.walk(tree) if (literal := _documentation(node))]
+        tree = ast.parse(text := path.read_text(encoding="utf-8"))
+    nodes = ast.walk(tree) if any(name in text for name in DOCUMENTING_CALLS) else _statements(tree)
+    found = [literal for node in nodes if (literal := _documentation(node))]
     found.sort(key=lambda literal: (literal.lineno, literal.col_offset))
     return [str(literal.value) for literal in found]
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and the statements inside, without their expressions: most of a tree, and no docstring stands in them."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from _statements(child)
 
 
 def _documentation(node: ast.AST) -> ast.Constant | None:
