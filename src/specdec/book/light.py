@@ -9,7 +9,6 @@ import html
 import json
 import re
 import shutil
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
 from importlib.util import find_spec
@@ -18,7 +17,6 @@ from threading import Thread
 from typing import Any
 
 from docutils import nodes
-from fontTools import subset
 from py_mini_racer import init_mini_racer, mini_racer
 from sphinx.application import Sphinx
 from sphinx.ext import mathjax
@@ -180,9 +178,9 @@ def icon(classes: str, attributes: str = "") -> str:
 
 
 def lighter(page: str) -> str:
-    """Return a finished page with icons drawn and its formulas' rules, without assets that nothing in it uses. Twice is once."""
+    """Return a page with icons drawn and its formulas' rules, without assets that nothing in it uses."""
     drawn = ICON.sub(lambda found: icon(found[2], found[3]), page)
-    if drawn != page and NOTICE not in page:
+    if drawn != page:
         drawn = drawn.replace("</head>", f"{NOTICE}\n</head>", 1)
     page = drawn
     page = NEVER.sub("", page).replace(AUTO, AT_ONCE)
@@ -190,33 +188,37 @@ def lighter(page: str) -> str:
         if not any(use in page for use in uses):
             page = re.sub(rf'\s*<(script|link)\b[^>]*({asset})[^>]*>(</script>)?', "", page)
     root = re.search('data-content_root="([^"]*)"', page)
-    if root and "<mjx-container" in page and STYLE not in page:
+    if root and "<mjx-container" in page:
         style = maths_style(page).replace("FONTS/", f"{root[1]}_static/mathjax/")
         page = page.replace("</head>", f"{STYLE}\n{style}</style>\n</head>", 1)
     return page
 
 
-def rewrite(outdir: Path, change: Callable[[str], str]) -> None:
-    """Put every page of the built site through a change of its text."""
-    for path in [path for path in outdir.rglob("*.html") if "_static" not in path.parts]:
-        page = path.read_text("utf-8")
-        if (changed := change(page)) != page:
-            path.write_text(changed, "utf-8")
-
-
-def lighten(app: Sphinx, error: Exception | None) -> None:
-    """Make every page of the built site lighter, and bring the fonts."""
+def bring_fonts(app: Sphinx, error: Exception | None) -> None:
+    """Put the fonts of formulas and icons into the built site."""
     if error or app.builder.format != "html":
         return
-    outdir = Path(app.outdir)
-    rewrite(outdir, lighter)
-    if (outdir / "_static/vendor/fontawesome").exists():
-        subset_icons(outdir / "_static")
-    shutil.copytree(_folder("sphinx-mathjax-offline", "static/mathjax") / FONTS, outdir / "_static/mathjax", dirs_exist_ok=True)
+    static = Path(app.outdir) / "_static"
+    if (static / "vendor/fontawesome").exists() and not _as_new(static):
+        subset_icons(static)
+    shutil.copytree(_folder("sphinx-mathjax-offline", "static/mathjax") / FONTS, static / "mathjax", dirs_exist_ok=True)
+
+
+def _as_new(static: Path) -> bool:
+    """Whether the small fonts are at least as new as this module and all that they are made of."""
+    made = [static / f"{name}.woff" for name in THEME_FONTS]
+    origins = [Path(__file__), *(static / "styles").glob("*.css"), *(static / font for font in THEME_FONTS.values())]
+    return all(font.exists() for font in made) and min(map(_changed, made)) >= max(map(_changed, origins))
+
+
+def _changed(path: Path) -> float:
+    return path.stat().st_mtime
 
 
 def subset_icons(static: Path) -> None:
     """Write the few glyphs that the theme's styles show as text (on admonitions, say) to fonts of 2 KB; theirs are 150 KB."""
+    from fontTools import subset  # here, since it takes half a second to load and few builds need it
+
     styles = "".join(path.read_text("utf-8") for path in sorted((static / "styles").glob("*.css")))
     apart = re.sub(r"(?:\.fa-[\w-]+::?before,?)+\{[^}]*\}", "", styles)  # those rules are for <i>, and for thousands of glyphs
     codes = {int(code, 16) for code in re.findall(r'"\\(f[0-9a-f]{3})"', apart)}
@@ -234,4 +236,4 @@ def setup(app: Sphinx) -> None:
     """Let Sphinx typeset with this module."""
     app.add_html_math_renderer("typeset", (visit_math, None), (visit_displaymath, None))
     app.config.html_math_renderer = "typeset"  # type: ignore[attr-defined]
-    app.connect("build-finished", lighten)
+    app.connect("build-finished", bring_fonts)
