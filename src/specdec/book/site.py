@@ -197,7 +197,7 @@ def skip_imported(app: Sphinx, what: str, name: str, obj: Any, skip: bool, optio
 
     A name that the module itself documents stays, whatever its value is.
     """
-    module = app.env.temp_data.get("autodoc:module")
+    module = str(app.env.temp_data.get("autodoc:module"))
     if what != "module" or not (inspect.isclass(obj) or inspect.isroutine(obj)) or getattr(obj, "__module__", module) == module:
         return None
     return True if ("", name) not in ModuleAnalyzer.for_module(module).find_attr_docs() else None
@@ -217,7 +217,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", shallow_sidebar, priority=100)  # before the theme asks for it
     if "sphinx.ext.autodoc" in app.extensions:
         app.connect("autodoc-skip-member", skip_imported)
-    # For each citation sphinxcontrib-bibtex asks pybtex, and that searches what is installed; what is registered is found at once.
+    # At each citation sphinxcontrib-bibtex asks for it, and pybtex would search all that is installed.
     register_plugin("pybtex.backends", "plaintext", Backend, force=True)
     light.setup(app)
     app.config.template_bridge = "specdec.book.site.Templates"  # type: ignore[attr-defined]
