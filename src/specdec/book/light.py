@@ -7,10 +7,14 @@ MathML beside them for screen readers, and the icons' own drawings.
 import asyncio
 import html
 import json
+import os
+import pickle
 import re
 import shutil
-from contextlib import ExitStack
-from functools import cache
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from functools import cache, wraps
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
@@ -58,6 +62,7 @@ ONLY_WITH = {
 }
 
 _OPEN = ExitStack()  # the engines, until Python ends
+_KEPT: dict[tuple[Any, ...], Any] = {}  # what they made, by the name of what asked and its arguments
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +72,19 @@ def _folder(package: str, inside: str) -> Path:
     if found is None or found.origin is None:
         raise ModuleNotFoundError(f"{package} is missing: pip install -r requirements.txt")
     return Path(found.origin).parent / inside
+
+
+def kept(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function remember what it returns, here and for the next build: that need not start an engine (`recall`)."""
+
+    @wraps(make)
+    def remembered(*arguments: Any) -> Any:
+        key = (make.__name__, *arguments)
+        if key not in _KEPT:
+            _KEPT[key] = make(*arguments)
+        return _KEPT[key]
+
+    return remembered
 
 
 def _engine() -> Any:
@@ -87,7 +105,7 @@ def _mathjax() -> Any:
     return engine
 
 
-@cache
+@kept
 def typeset(tex: str, display: bool) -> str:
     """Return a formula as HTML: boxes for the eye, MathML for screen readers. What MathJax can't read is a ValueError."""
     made = str(_mathjax().call("typeset", tex, display))
@@ -128,7 +146,7 @@ def visit_displaymath(translator: Any, node: nodes.math_block) -> None:
 NAMES = re.compile(r"\b(?:mjx|tex)-[\w-]+")
 
 
-@cache
+@kept
 def _rules() -> list[tuple[str, str, list[set[str]]]]:
     """MathJax's rules: selector, text, and the names in each part of the selector."""
     found = re.findall(r'([^{}]+)\{((?:[^{}"]|"[^"]*")*)\}', _mathjax().call("stylesheet"))  # a rule's text may be a brace
@@ -162,14 +180,21 @@ def _icons() -> dict[str, dict[str, list[Any]]]:
     return dict(styles)
 
 
+@kept
+def _drawing(*words: str) -> tuple[str | None, list[Any]]:
+    """Return the icon that an element's classes name: its name and its drawing, or None and nothing."""
+    family = _icons()[next((FAMILIES[word] for word in words if word in FAMILIES), "fas")]
+    name = next((word[3:] for word in words if word.startswith("fa-") and word[3:] in family), None)
+    return name, family[name] if name else []
+
+
 def icon(classes: str, attributes: str = "") -> str:
     """Return the drawing for `<i class="fas fa-code fa-lg" …>`, as Font Awesome's script makes it; a title names it for all."""
     words = classes.split()
-    family = _icons()[next((FAMILIES[word] for word in words if word in FAMILIES), "fas")]
-    name = next((word[3:] for word in words if word.startswith("fa-") and word[3:] in family), None)
+    name, drawing = _drawing(*words)
     if name is None:
         raise ValueError(f"Font Awesome has no icon for the classes {classes!r}: see fontawesome.com/v6/search?o=r&m=free")
-    width, height, _, _, path = family[name]
+    width, height, _, _, path = drawing
     kept = " ".join(["svg-inline--fa", *(word for word in words if word not in FAMILIES)])
     title = re.search(r'\s*\btitle="([^"]*)"', attributes)
     named = f' role="img"><title>{title[1]}</title>' if title else ' aria-hidden="true">'
@@ -232,8 +257,30 @@ def subset_icons(static: Path) -> None:
         subset.save_font(font, static / f"{name}.woff", options)
 
 
+def _origin() -> list[Any]:
+    """What the engines' results depend on besides what they are asked."""
+    return [version("sphinx-mathjax-offline"), version("pydata-sphinx-theme"), _changed(Path(__file__))]
+
+
+def recall(app: Sphinx) -> None:
+    """Take what the last build kept, if this module and both packages are the same."""
+    with suppress(FileNotFoundError):
+        origin, known = pickle.loads((Path(app.doctreedir) / "drawn.pickle").read_bytes())
+        if origin == _origin():
+            _KEPT.update(known)
+
+
+def keep(app: Sphinx, error: Exception | None) -> None:
+    """Leave to the next build what the engines made."""
+    path = Path(app.doctreedir) / "drawn.pickle"
+    path.with_suffix(".new").write_bytes(pickle.dumps((_origin(), _KEPT)))
+    os.replace(path.with_suffix(".new"), path)
+
+
 def setup(app: Sphinx) -> None:
     """Let Sphinx typeset with this module."""
     app.add_html_math_renderer("typeset", (visit_math, None), (visit_displaymath, None))
     app.config.html_math_renderer = "typeset"  # type: ignore[attr-defined]
+    app.connect("builder-inited", recall)
+    app.connect("build-finished", keep)
     app.connect("build-finished", bring_fonts)

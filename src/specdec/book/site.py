@@ -221,7 +221,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     register_plugin("pybtex.backends", "plaintext", Backend, force=True)
     light.setup(app)
     app.config.template_bridge = "specdec.book.site.Templates"  # type: ignore[attr-defined]
-    for part in ("repository", "ahead", "notebooks"):
+    for part in ("repository", "ahead", "outlines", "notebooks"):
         app.setup_extension(f"specdec.book.{part}")
     access.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
