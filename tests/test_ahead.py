@@ -132,6 +132,23 @@ def test_a_change_of_a_text_writes_its_page_and_those_that_tell_of_it(build, tmp
     assert third == set()
 
 
+def test_a_change_of_a_static_file_or_of_a_lab_is_seen(build, tmp_path):
+    style = tmp_path / "_static" / "own.css"
+    style.parent.mkdir()
+    style.write_text("p { color: red }", "utf-8")
+    lab = 'print("Some.")', 'from IPython.display import HTML\nHTML(\'<div class="book-lab kv-lab" data-lab="kv">form</div>\')'
+    pages = {"a": page("A", lab[0]), "b": page("B", lab[1])}
+    settings = {"html_static_path": ["_static"], "html_theme": "basic", "nb_mime_priority_overrides": [["html", "text/html", 5]]}
+    app, _ = build(pages, ("specdec.book.site",), **settings)
+    modules = {name for name, files in app.env.dependencies.items() if any(file.endswith("kv_lab.mjs") for file in files)}
+    assert modules == {"b"}
+    style.write_text("p { color: blue }", "utf-8")
+    _, written = build(pages, ("specdec.book.site",), **settings)
+    assert written == {"index"} and "blue" in (tmp_path / "build" / "html" / "_static" / "own.css").read_text("utf-8")
+    _, written = build(pages, ("specdec.book.site",), **settings)
+    assert written == set()
+
+
 def sidebars(build, tmp_path):
     pages = {"a": "# A\n\n## One\n\n### Two\n\n```{toctree}\nb\n```\n", "b": "# B\n\n## One\n\n### Two\n"}
     build(pages | {"c": "# C *d*\n"}, ("specdec.book.site",), html_theme="sphinx_book_theme")

@@ -179,3 +179,27 @@ def test_wrong_tex_on_a_page_is_a_warning_with_its_place(build):
     page, warnings = build("Here is $\\frac{1 & 2$.\n")
     assert "index.md:3" in warnings and "WARNING" in warnings and "MathJax can't read" in warnings
     assert html.unescape(page.select_one(".math code").text) == "\\frac{1 & 2"
+
+
+def test_the_next_build_starts_no_engine_for_what_it_knows(build, monkeypatch):
+    def start():
+        raise AssertionError("an engine")
+
+    text = "Here is $x_{keep}$, and one that is wrong: $\\frac{1 & 2$.\n"
+    first, warned = build(text)
+    monkeypatch.setattr(light, "_KEPT", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(light, "_engine", start)
+        for engine in (light._mathjax, light._icons):
+            engine.cache_clear()
+        known, _ = build(text.partition(", and")[0] + ". More.\n")
+        assert known.select_one("style#maths").text and known.select_one(".math") == first.select_one(".math")
+        with pytest.raises(Exception, match="an engine"):
+            build("A new one: $x_{new}$.\n")
+        monkeypatch.setattr(light, "_KEPT", {})
+        patch.setattr(light, "_origin", lambda: ["another MathJax"])
+        with pytest.raises(Exception, match="an engine"):
+            build("Here is $x_{keep}$.\n")
+    again, told = build(text + "\nMore.\n")
+    assert "MathJax can't read" in warned and "MathJax can't read" in told, "a mistake is told in every build"
+    assert again.select_one(".math code")

@@ -4,6 +4,7 @@ import gc
 import inspect
 import re
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -31,6 +32,7 @@ LABS = {
     "yield": ("yield_lab", "YieldLab"),
 }
 """A lab's name, the module in `specdec.book` that has it, and its class."""
+LAB = re.compile(r'<div class="book-lab [^"]*" data-lab="([^"]+)"')
 
 
 class EvidenceRole(SphinxRole):
@@ -182,9 +184,23 @@ def _titles(toc: nodes.Element) -> nodes.Element:
     return nodes.bullet_list("", *(nodes.list_item("", item[0].deepcopy()) for item in toc))
 
 
+def note_files(app: Sphinx, doctree: nodes.document) -> None:
+    """Let a page with labs be read again when a lab's module changes, and the first page when a file in ``_static`` does.
+
+    Sphinx copies that folder in every build that writes a page.
+    """
+    env, files = app.env, []
+    if env.docname == app.config.root_doc:
+        files += [path for path in Path(app.srcdir, "_static").rglob("*") if path.is_file()]
+    if any(LAB.search(node.astext()) for node in doctree.findall(nodes.raw)):
+        files += Path(__file__).parent.glob("*.mjs")
+    for path in files:
+        env.note_dependency(str(path))
+
+
 def mount_labs(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Put the modules of a page's labs into it, each once."""
-    names = dict.fromkeys(re.findall(r'<div class="book-lab [^"]*" data-lab="([^"]+)"', context.get("body", "")))
+    names = dict.fromkeys(LAB.findall(context.get("body", "")))
     if not names:
         return
     from specdec.book.lab import scripts  # here, since it loads ipywidgets
@@ -211,6 +227,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.add_role(name, EvidenceRole())
     app.add_node(element, html=(_visit, _depart), latex=(_pass, _pass), text=(_pass, _pass), man=(_pass, _pass))
     app.add_directive("quiz", QuizDirective)
+    app.connect("doctree-read", note_files)
     app.connect("doctree-resolved", drop_repeated_ids)
     for change in (drop_thebe, drop_widget_state, mount_labs):
         app.connect("html-page-context", change, priority=900)
