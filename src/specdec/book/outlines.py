@@ -38,7 +38,11 @@ def _outlines(env: Any) -> dict[str, nodes.Element]:
 
 def keep(app: Sphinx, doctree: nodes.document) -> None:
     """Outline a page that was read."""
-    _outlines(app.env)[app.env.docname] = outline(app.env, doctree)  # type: ignore[arg-type]
+    made = outline(app.env, doctree)
+    assert made is not None, "a document is always outlined"
+    for node in made.findall():
+        node.document = None  # or the environment would hold the whole page
+    _outlines(app.env)[app.env.docname] = made
 
 
 def forget(app: Sphinx, env: BuildEnvironment, page: str) -> None:
