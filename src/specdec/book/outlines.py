@@ -16,7 +16,7 @@ def outline(env: BuildEnvironment, node: nodes.Element) -> nodes.Element | None:
     found = [(child, outline(env, child)) for child in node.children if isinstance(child, nodes.Element)]
     whole = isinstance(node, nodes.document | nodes.section | addnodes.toctree)
     numbered = not whole and any(domain.get_enumerable_node_type(node) for domain in env.domains.values())
-    # A domain looks at an element's children, and their text, to tell whether it is numbered: without a caption it isn't.
+    # A domain looks at an element's children to tell whether it is numbered: without a title or caption it isn't.
     parts = [part or _text(child) for child, part in found if part or numbered]
     if not (whole or numbered or parts):
         return None
@@ -26,7 +26,7 @@ def outline(env: BuildEnvironment, node: nodes.Element) -> nodes.Element | None:
 
 
 def _text(node: nodes.Element) -> nodes.Element:
-    return node.deepcopy() if isinstance(node, nodes.TextElement) else node.copy()
+    return node.deepcopy() if isinstance(node, nodes.title | nodes.caption) else node.copy()
 
 
 def _outlines(env: Any) -> dict[str, nodes.Element]:
