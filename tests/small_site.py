@@ -1,5 +1,6 @@
 """Sphinx on a folder of a few pages, for tests: builds of one process share nothing."""
 
+import gc
 from contextlib import contextmanager
 
 from sphinx.application import Sphinx
@@ -13,5 +14,8 @@ def small_site(folder, out, settings, warning=None):
     Sphinx's defaults of both settings are objects that extensions change in place: the next build would begin with them changed.
     """
     own = {"templates_path": [], "source_suffix": {".rst": "restructuredtext"}}
-    with docutils_namespace():  # a second build registers the same names again
-        yield Sphinx(folder, None, out / "html", out / "trees", "html", own | settings, status=None, warning=warning)
+    try:
+        with docutils_namespace():  # a second build registers the same names again
+            yield Sphinx(folder, None, out / "html", out / "trees", "html", own | settings, status=None, warning=warning)
+    finally:
+        gc.enable()  # `site` turns it off for a process that only builds

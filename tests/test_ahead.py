@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup
 from sphinx.errors import ExtensionError
 
 from small_site import small_site
-from specdec.book import ahead, site
+from specdec.book import ahead, outlines, site
 from test_notebooks import FRONT
 from test_site import PAGES, ROOT
 
@@ -132,6 +132,23 @@ def test_a_change_of_a_text_writes_its_page_and_those_that_tell_of_it(build, tmp
     assert third == set()
 
 
+def test_a_change_of_a_static_file_or_of_a_lab_is_seen(build, tmp_path):
+    style = tmp_path / "_static" / "own.css"
+    style.parent.mkdir()
+    style.write_text("p { color: red }", "utf-8")
+    lab = 'print("Some.")', 'from IPython.display import HTML\nHTML(\'<div class="book-lab kv-lab" data-lab="kv">form</div>\')'
+    pages = {"a": page("A", lab[0]), "b": page("B", lab[1])}
+    settings = {"html_static_path": ["_static"], "html_theme": "basic", "nb_mime_priority_overrides": [["html", "text/html", 5]]}
+    app, _ = build(pages, ("specdec.book.site",), **settings)
+    modules = {name for name, files in app.env.dependencies.items() if any(file.endswith("kv_lab.mjs") for file in files)}
+    assert modules == {"b"}
+    style.write_text("p { color: blue }", "utf-8")
+    _, written = build(pages, ("specdec.book.site",), **settings)
+    assert written == {"index"} and "blue" in (tmp_path / "build" / "html" / "_static" / "own.css").read_text("utf-8")
+    _, written = build(pages, ("specdec.book.site",), **settings)
+    assert written == set()
+
+
 def sidebars(build, tmp_path):
     pages = {"a": "# A\n\n## One\n\n### Two\n\n```{toctree}\nb\n```\n", "b": "# B\n\n## One\n\n### Two\n"}
     build(pages | {"c": "# C *d*\n"}, ("specdec.book.site",), html_theme="sphinx_book_theme")
@@ -150,3 +167,65 @@ def test_a_sidebar_of_titles_is_the_themes_own(build, tmp_path, monkeypatch, cut
     for path in Path(tmp_path / "build" / "html").glob("*.html"):
         path.unlink()
     assert (sidebars(build, tmp_path) == ours) is not cut
+
+
+NUMBERED = """# {title}
+
+```{{code-block}} python
+:caption: {title}
+:name: code-{title}
+1
+```
+
+````{{exercise}} {title}
+:label: exercise-{title}
+```{{figure}} picture.svg
+:name: figure-{title}
+In an exercise.
+```
+````
+
+```{{table}} {title}
+:name: table-{title}
+| a |
+|---|
+| 1 |
+```
+
+{{numref}}`figure-B` {{numref}}`exercise-B` {{numref}}`table-B` {{numref}}`code-B`
+"""
+
+
+def half(env, node):
+    """A wrong twin: what stands in something numbered has no number."""
+    copy = true_outline(env, node)
+    if copy is not None and "exercise" in node.tagname:
+        copy.clear()
+    return copy
+
+
+true_outline = outlines.outline
+
+
+@pytest.mark.parametrize("made", [true_outline, half])
+def test_outlines_give_the_numbers_that_pages_give(build, tmp_path, monkeypatch, made):
+    monkeypatch.setattr(outlines, "outline", made)
+    (tmp_path / "picture.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>", "utf-8")
+    pages = {name: NUMBERED.format(title=name) for name in ("A", "B", "C")}
+    extensions = ("sphinx_exercise", "specdec.book.outlines")
+    numbers = []
+    for text in ("", "\nMore.\n", "# D\n"):  # all pages are new; one is read again; the first one is gone
+        if text == "# D\n":
+            (tmp_path / "A.md").unlink()
+            pages = {"B": pages["B"], "C": pages["C"], "D": text}
+        else:
+            pages["B"] += text
+        app, _ = build(pages, extensions, numfig=True)
+        numbers.append(app.env.toc_fignumbers)
+        assert "get_doctree" not in vars(app.env) and app.env.outlines.keys() == {"index", *pages}
+    page = BeautifulSoup((tmp_path / "build" / "html" / "B.html").read_text("utf-8"), "html.parser")
+    whole, _ = build(pages, ("sphinx_exercise",), numfig=True, project="all pages are read")
+    assert (numbers[2] == whole.env.toc_fignumbers) is (made is true_outline)
+    if made is true_outline:
+        assert numbers[0] == numbers[1] and numbers[1]["B"]["figure"] == {"figure-b": (2,)}
+        assert [link.text for link in page.select("p a .std-numref")] == ["Fig. 1", "Exercise 1", "Table 1", "Listing 1"]

@@ -1,11 +1,16 @@
 """The Sphinx extension on small sources: badges in words, and quizzes that refuse to be built wrong."""
 
+import gc
 import io
+import sys
 
 import pytest
 from bs4 import BeautifulSoup
+from sphinx.errors import ExtensionError
+from sphinx.pycode import ModuleAnalyzer
 
 from small_site import small_site
+from specdec.book import site
 
 GOOD = """:::{quiz} Which is $\\alpha$?
 - [ ] one $q$
@@ -78,3 +83,68 @@ def test_a_quiz_is_a_form_with_labels_and_folded_reasons(build):
 def test_a_wrong_quiz_is_a_build_error(build, text, complaint):
     _, warnings = build(text)
     assert "ERROR" in warnings and complaint in warnings
+
+
+class StopError(Exception):
+    """What stops a build."""
+
+
+def stop(app, page, *_):
+    if page == "late":
+        raise StopError
+
+
+def test_a_page_is_finished_when_it_is_written_whatever_the_build_comes_to(tmp_path):
+    (tmp_path / "index.md").write_text("# Index\n\n<i class='x'></i> $x$\n\n```{toctree}\nlate\n```\n", "utf-8")
+    (tmp_path / "late.md").write_text("# Late\n", "utf-8")
+    settings = {"extensions": ["myst_parser", "specdec.book.site"], "html_theme": "sphinx_book_theme"}
+    with small_site(tmp_path, tmp_path, settings | {"myst_enable_extensions": ["dollarmath"]}) as app:
+        app.connect("html-page-context", stop)
+        with pytest.raises(ExtensionError):
+            app.build()
+        assert not gc.isenabled()
+    assert gc.isenabled(), "a test's build leaves the process as it was"
+    page = BeautifulSoup((tmp_path / "html" / "index.html").read_text("utf-8"), "html.parser")
+    assert page.select("style#maths") and page.select("svg.svg-inline--fa") and not page.select("i[class*=fa-]")
+    assert page.select("[role=banner] .navbar-brand") and not page.select("svg.theme-switch title")
+
+
+OWN = '''"""Own."""
+
+from fractions import Fraction
+from pathlib import Path
+from textwrap import TextWrapper
+
+Named = Path
+"""Another module's class, documented here."""
+
+class Mine(Fraction):
+    """A class."""
+
+def made():
+    """A function."""
+'''
+
+
+def skip_all(app, what, name, obj, *_):
+    """A wrong twin: it skips a name that the module documents too."""
+    return getattr(obj, "__module__", "own_module") != "own_module" or None
+
+
+@pytest.mark.parametrize(
+    ("handler", "named", "read"), [(site.skip_imported, True, False), (skip_all, False, False), (lambda *_: None, True, True)]
+)
+def test_autodoc_shows_the_same_without_reading_what_a_module_imports(tmp_path, monkeypatch, handler, named, read):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(ModuleAnalyzer, "cache", {})
+    monkeypatch.setattr(site, "skip_imported", handler)
+    (tmp_path / "own_module.py").write_text(OWN, "utf-8")
+    (tmp_path / "index.rst").write_text("Page\n====\n\n.. automodule:: own_module\n   :members:\n", "utf-8")
+    settings = {"extensions": ["sphinx.ext.autodoc", "specdec.book.site"], "html_theme": "basic"}
+    with small_site(tmp_path, tmp_path, settings) as app:
+        app.build()
+    monkeypatch.delitem(sys.modules, "own_module")
+    page = BeautifulSoup((tmp_path / "html" / "index.html").read_text("utf-8"), "html.parser")
+    shown = [name.text for name in page.select("dt .descname")]
+    assert shown == ["Mine", *["Named"] * named, "made"]
+    assert any(name == "textwrap" for _, name in ModuleAnalyzer.cache) is read

@@ -7,8 +7,10 @@ import asyncio
 import gzip
 import html
 import io
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
@@ -100,12 +102,11 @@ def test_a_page_takes_the_rules_of_its_own_glyphs_and_the_fonts_they_name():
     assert "MathJax_AMS" in light.maths_style(page_with(r"\mathbb{E}"))
 
 
-def test_a_light_page_stays_as_it_is():
+def test_a_page_becomes_light():
     script = '<script defer src="../_static/scripts/fontawesome.js?digest=5"></script>'
     page = page_with("x").replace("<head>", f"<head>{script}{light.AUTO}")
     page = page.replace("</html>", '<i class="fas fa-code"></i></html>')
     once = light.lighter(page)
-    assert light.lighter(once) == once
     assert "fontawesome.js" not in once and "<i " not in once and light.AUTO not in once
     assert "../_static/mathjax/MathJax_Math-Italic.woff" in once and once.count(light.NOTICE) == 1
 
@@ -145,6 +146,24 @@ def build(tmp_path):
     return build
 
 
+def test_small_fonts_are_made_again_when_what_they_are_made_of_changes(tmp_path):
+    whole = [tmp_path / font for font in light.THEME_FONTS.values()]
+    made = [tmp_path / f"{name}.woff" for name in light.THEME_FONTS]
+    for path in (tmp_path / "styles" / "theme.css", *whole):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert not light._as_new(tmp_path), "there are none"
+    for path in made:
+        path.touch()
+    assert light._as_new(tmp_path)
+    for origin in (tmp_path / "styles" / "theme.css", whole[0], Path(light.__file__)):
+        for path in made:
+            os.utime(path, (2e9, 2e9))
+        assert light._as_new(tmp_path)
+        os.utime(made[0], (light._changed(origin) - 1,) * 2)
+        assert not light._as_new(tmp_path)
+
+
 def test_a_numbered_equation_keeps_its_number_and_its_links(build):
     page, warnings = build("$$a < b$$ (eq-order)\n\nSee {eq}`eq-order`.\n\n\\begin{align}x &= 1 \\\\ y &= 2\\end{align}\n")
     assert not warnings
@@ -160,3 +179,27 @@ def test_wrong_tex_on_a_page_is_a_warning_with_its_place(build):
     page, warnings = build("Here is $\\frac{1 & 2$.\n")
     assert "index.md:3" in warnings and "WARNING" in warnings and "MathJax can't read" in warnings
     assert html.unescape(page.select_one(".math code").text) == "\\frac{1 & 2"
+
+
+def test_the_next_build_starts_no_engine_for_what_it_knows(build, monkeypatch):
+    def start():
+        raise AssertionError("an engine")
+
+    text = "Here is $x_{keep}$, and one that is wrong: $\\frac{1 & 2$.\n"
+    first, warned = build(text)
+    monkeypatch.setattr(light, "_KEPT", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(light, "_engine", start)
+        for engine in (light._mathjax, light._icons):
+            engine.cache_clear()
+        known, _ = build(text.partition(", and")[0] + ". More.\n")
+        assert known.select_one("style#maths").text and known.select_one(".math") == first.select_one(".math")
+        with pytest.raises(Exception, match="an engine"):
+            build("A new one: $x_{new}$.\n")
+        monkeypatch.setattr(light, "_KEPT", {})
+        patch.setattr(light, "_origin", lambda: ["another MathJax"])
+        with pytest.raises(Exception, match="an engine"):
+            build("Here is $x_{keep}$.\n")
+    again, told = build(text + "\nMore.\n")
+    assert "MathJax can't read" in warned and "MathJax can't read" in told, "a mistake is told in every build"
+    assert again.select_one(".math code")

@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 from jinja2 import Environment
 from sphinx.application import Sphinx
 
-from specdec.book.light import rewrite
-
 # What is found, what stands there instead. Each is a fault of the theme or of an extension, not of a page of ours.
 REPAIRS = (
     # A name that leaves out the words on the control: who says "click Show code cell source" is not understood.
@@ -31,7 +29,7 @@ REPAIRS = (
 
 
 def repaired(page: str) -> str:
-    """Return a finished page with the repairs. Twice is once."""
+    """Return a page with the repairs. Twice is once."""
     for found, instead in REPAIRS:
         page = re.sub(found, instead, page)
     return page
@@ -55,14 +53,11 @@ def _is_toctree(node: Any) -> bool:
 
 
 def finish(app: Sphinx, error: Exception | None) -> None:
-    """Repair every page of the built site, and add the one for wrong addresses."""
-    if error or app.builder.format != "html":
-        return
-    outdir = Path(app.outdir)
-    rewrite(outdir, repaired)
-    (outdir / "404.html").write_text(missing(app), "utf-8")
+    """Add the page for wrong addresses."""
+    if not error and app.builder.format == "html":
+        (Path(app.outdir) / "404.html").write_text(missing(app), "utf-8")
 
 
 def setup(app: Sphinx) -> None:
-    """Finish pages after `light` has drawn their icons."""
-    app.connect("build-finished", finish, priority=600)
+    """Add the page when all others stand."""
+    app.connect("build-finished", finish)

@@ -7,18 +7,20 @@ MathML beside them for screen readers, and the icons' own drawings.
 import asyncio
 import html
 import json
+import os
+import pickle
 import re
 import shutil
 from collections.abc import Callable
-from contextlib import ExitStack
-from functools import cache
+from contextlib import ExitStack, suppress
+from functools import cache, wraps
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from docutils import nodes
-from fontTools import subset
 from py_mini_racer import init_mini_racer, mini_racer
 from sphinx.application import Sphinx
 from sphinx.ext import mathjax
@@ -60,6 +62,7 @@ ONLY_WITH = {
 }
 
 _OPEN = ExitStack()  # the engines, until Python ends
+_KEPT: dict[tuple[Any, ...], Any] = {}  # what they made, by the name of what asked and its arguments
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +72,19 @@ def _folder(package: str, inside: str) -> Path:
     if found is None or found.origin is None:
         raise ModuleNotFoundError(f"{package} is missing: pip install -r requirements.txt")
     return Path(found.origin).parent / inside
+
+
+def kept(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function remember what it returns, here and for the next build: that need not start an engine (`recall`)."""
+
+    @wraps(make)
+    def remembered(*arguments: Any) -> Any:
+        key = (make.__name__, *arguments)
+        if key not in _KEPT:
+            _KEPT[key] = make(*arguments)
+        return _KEPT[key]
+
+    return remembered
 
 
 def _engine() -> Any:
@@ -89,7 +105,7 @@ def _mathjax() -> Any:
     return engine
 
 
-@cache
+@kept
 def typeset(tex: str, display: bool) -> str:
     """Return a formula as HTML: boxes for the eye, MathML for screen readers. What MathJax can't read is a ValueError."""
     made = str(_mathjax().call("typeset", tex, display))
@@ -130,7 +146,7 @@ def visit_displaymath(translator: Any, node: nodes.math_block) -> None:
 NAMES = re.compile(r"\b(?:mjx|tex)-[\w-]+")
 
 
-@cache
+@kept
 def _rules() -> list[tuple[str, str, list[set[str]]]]:
     """MathJax's rules: selector, text, and the names in each part of the selector."""
     found = re.findall(r'([^{}]+)\{((?:[^{}"]|"[^"]*")*)\}', _mathjax().call("stylesheet"))  # a rule's text may be a brace
@@ -164,14 +180,21 @@ def _icons() -> dict[str, dict[str, list[Any]]]:
     return dict(styles)
 
 
+@kept
+def _drawing(*words: str) -> tuple[str | None, list[Any]]:
+    """Return the icon that an element's classes name: its name and its drawing, or None and nothing."""
+    family = _icons()[next((FAMILIES[word] for word in words if word in FAMILIES), "fas")]
+    name = next((word[3:] for word in words if word.startswith("fa-") and word[3:] in family), None)
+    return name, family[name] if name else []
+
+
 def icon(classes: str, attributes: str = "") -> str:
     """Return the drawing for `<i class="fas fa-code fa-lg" …>`, as Font Awesome's script makes it; a title names it for all."""
     words = classes.split()
-    family = _icons()[next((FAMILIES[word] for word in words if word in FAMILIES), "fas")]
-    name = next((word[3:] for word in words if word.startswith("fa-") and word[3:] in family), None)
+    name, drawing = _drawing(*words)
     if name is None:
         raise ValueError(f"Font Awesome has no icon for the classes {classes!r}: see fontawesome.com/v6/search?o=r&m=free")
-    width, height, _, _, path = family[name]
+    width, height, _, _, path = drawing
     kept = " ".join(["svg-inline--fa", *(word for word in words if word not in FAMILIES)])
     title = re.search(r'\s*\btitle="([^"]*)"', attributes)
     named = f' role="img"><title>{title[1]}</title>' if title else ' aria-hidden="true">'
@@ -180,9 +203,9 @@ def icon(classes: str, attributes: str = "") -> str:
 
 
 def lighter(page: str) -> str:
-    """Return a finished page with icons drawn and its formulas' rules, without assets that nothing in it uses. Twice is once."""
+    """Return a page with icons drawn and its formulas' rules, without assets that nothing in it uses."""
     drawn = ICON.sub(lambda found: icon(found[2], found[3]), page)
-    if drawn != page and NOTICE not in page:
+    if drawn != page:
         drawn = drawn.replace("</head>", f"{NOTICE}\n</head>", 1)
     page = drawn
     page = NEVER.sub("", page).replace(AUTO, AT_ONCE)
@@ -190,33 +213,37 @@ def lighter(page: str) -> str:
         if not any(use in page for use in uses):
             page = re.sub(rf'\s*<(script|link)\b[^>]*({asset})[^>]*>(</script>)?', "", page)
     root = re.search('data-content_root="([^"]*)"', page)
-    if root and "<mjx-container" in page and STYLE not in page:
+    if root and "<mjx-container" in page:
         style = maths_style(page).replace("FONTS/", f"{root[1]}_static/mathjax/")
         page = page.replace("</head>", f"{STYLE}\n{style}</style>\n</head>", 1)
     return page
 
 
-def rewrite(outdir: Path, change: Callable[[str], str]) -> None:
-    """Put every page of the built site through a change of its text."""
-    for path in [path for path in outdir.rglob("*.html") if "_static" not in path.parts]:
-        page = path.read_text("utf-8")
-        if (changed := change(page)) != page:
-            path.write_text(changed, "utf-8")
-
-
-def lighten(app: Sphinx, error: Exception | None) -> None:
-    """Make every page of the built site lighter, and bring the fonts."""
+def bring_fonts(app: Sphinx, error: Exception | None) -> None:
+    """Put the fonts of formulas and icons into the built site."""
     if error or app.builder.format != "html":
         return
-    outdir = Path(app.outdir)
-    rewrite(outdir, lighter)
-    if (outdir / "_static/vendor/fontawesome").exists():
-        subset_icons(outdir / "_static")
-    shutil.copytree(_folder("sphinx-mathjax-offline", "static/mathjax") / FONTS, outdir / "_static/mathjax", dirs_exist_ok=True)
+    static = Path(app.outdir) / "_static"
+    if (static / "vendor/fontawesome").exists() and not _as_new(static):
+        subset_icons(static)
+    shutil.copytree(_folder("sphinx-mathjax-offline", "static/mathjax") / FONTS, static / "mathjax", dirs_exist_ok=True)
+
+
+def _as_new(static: Path) -> bool:
+    """Whether the small fonts are at least as new as this module and all that they are made of."""
+    made = [static / f"{name}.woff" for name in THEME_FONTS]
+    origins = [Path(__file__), *(static / "styles").glob("*.css"), *(static / font for font in THEME_FONTS.values())]
+    return all(font.exists() for font in made) and min(map(_changed, made)) >= max(map(_changed, origins))
+
+
+def _changed(path: Path) -> float:
+    return path.stat().st_mtime
 
 
 def subset_icons(static: Path) -> None:
     """Write the few glyphs that the theme's styles show as text (on admonitions, say) to fonts of 2 KB; theirs are 150 KB."""
+    from fontTools import subset  # here, since it takes half a second to load and few builds need it
+
     styles = "".join(path.read_text("utf-8") for path in sorted((static / "styles").glob("*.css")))
     apart = re.sub(r"(?:\.fa-[\w-]+::?before,?)+\{[^}]*\}", "", styles)  # those rules are for <i>, and for thousands of glyphs
     codes = {int(code, 16) for code in re.findall(r'"\\(f[0-9a-f]{3})"', apart)}
@@ -230,8 +257,30 @@ def subset_icons(static: Path) -> None:
         subset.save_font(font, static / f"{name}.woff", options)
 
 
+def _origin() -> list[Any]:
+    """What the engines' results depend on besides what they are asked."""
+    return [version("sphinx-mathjax-offline"), version("pydata-sphinx-theme"), _changed(Path(__file__))]
+
+
+def recall(app: Sphinx) -> None:
+    """Take what the last build kept, if this module and both packages are the same."""
+    with suppress(FileNotFoundError):
+        origin, known = pickle.loads((Path(app.doctreedir) / "drawn.pickle").read_bytes())
+        if origin == _origin():
+            _KEPT.update(known)
+
+
+def keep(app: Sphinx, error: Exception | None) -> None:
+    """Leave to the next build what the engines made."""
+    path = Path(app.doctreedir) / "drawn.pickle"
+    path.with_suffix(".new").write_bytes(pickle.dumps((_origin(), _KEPT)))
+    os.replace(path.with_suffix(".new"), path)
+
+
 def setup(app: Sphinx) -> None:
     """Let Sphinx typeset with this module."""
     app.add_html_math_renderer("typeset", (visit_math, None), (visit_displaymath, None))
     app.config.html_math_renderer = "typeset"  # type: ignore[attr-defined]
-    app.connect("build-finished", lighten)
+    app.connect("builder-inited", recall)
+    app.connect("build-finished", keep)
+    app.connect("build-finished", bring_fonts)

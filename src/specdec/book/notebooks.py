@@ -26,10 +26,10 @@ def plain(notebook: NotebookNode, address: str) -> NotebookNode:
 
     ``address`` is the repository's, from which the first cell says to install the library.
     """
-    cells = [nbformat.v4.new_markdown_cell(HEADER.format(address=address))]
+    cells = [_markdown(HEADER.format(address=address))]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cells.append(nbformat.v4.new_markdown_cell(cell.source))
+            cells.append(_markdown(cell.source))
             continue
         tags = cell.metadata.get("tags", [])
         tags = [*tags, IGNORE] if "measured" in tags else tags
@@ -37,13 +37,18 @@ def plain(notebook: NotebookNode, address: str) -> NotebookNode:
         for out in outputs:
             if LIVE in out.get("data", {}):
                 out["data"] = {mime: data for mime, data in out["data"].items() if mime != LIVE}
-        made = nbformat.v4.new_code_cell(cell.source, execution_count=cell.execution_count, outputs=outputs)
-        made.metadata = NotebookNode(tags=tags) if tags else NotebookNode()
-        cells.append(made)
+        ran = NotebookNode(execution_count=cell.execution_count, outputs=outputs)
+        ran.metadata = NotebookNode(tags=tags) if tags else NotebookNode()
+        cells.append(NotebookNode(ran, cell_type="code", source=cell.source))
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
     kernel = {key: notebook.metadata[key] for key in ("kernelspec", "language_info") if key in notebook.metadata}
-    return nbformat.v4.new_notebook(cells=cells, metadata=kernel)
+    return NotebookNode(nbformat=4, nbformat_minor=5, metadata=NotebookNode(kernel), cells=cells)
+
+
+def _markdown(text: str) -> NotebookNode:
+    """A cell as nbformat's own function makes it; that validates each cell, and `_save` validates the notebook."""
+    return NotebookNode(cell_type="markdown", metadata=NotebookNode(), source=text)
 
 
 def stub(notebook: NotebookNode) -> NotebookNode:

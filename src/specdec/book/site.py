@@ -1,12 +1,19 @@
 """The book's Sphinx extension: evidence badges, quizzes, and a site that asks nothing of other servers."""
 
+import gc
+import inspect
 import re
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from pybtex.backends.plaintext import Backend
+from pybtex.plugin import register_plugin
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.jinja2glue import BuiltinTemplateLoader
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from specdec.book import access, light
@@ -25,6 +32,7 @@ LABS = {
     "yield": ("yield_lab", "YieldLab"),
 }
 """A lab's name, the module in `specdec.book` that has it, and its class."""
+LAB = re.compile(r'<div class="book-lab [^"]*" data-lab="([^"]+)"')
 
 
 class EvidenceRole(SphinxRole):
@@ -141,6 +149,15 @@ def drop_widget_state(app: Sphinx, page: str, template: str, context: dict[str, 
     ]
 
 
+class Templates(BuiltinTemplateLoader):
+    """Sphinx's templates. A page that they make is finished at once, so that a build finishes those that it writes."""
+
+    def render(self, template: str, context: dict[str, Any]) -> str:  # type: ignore[override]
+        """Return what the template makes; a whole page lighter, and repaired after its icons are drawn."""
+        made = super().render(template, context)
+        return access.repaired(light.lighter(made)) if "</html>" in made else made
+
+
 def shallow_sidebar(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Make a page's sidebar out of titles alone. Sphinx would copy every heading of the book for it, and then drop them."""
     whole, env = context["toctree"], app.env
@@ -148,7 +165,10 @@ def shallow_sidebar(app: Sphinx, page: str, template: str, context: dict[str, An
     def toctree(**options: Any) -> Any:
         if not options.get("titles_only"):
             return whole(**options)
-        every, env.tocs = env.tocs, {name: _titles(toc) for name, toc in env.tocs.items()}
+        titles = env.temp_data.setdefault("titles", {})  # Sphinx empties it before it reads a page
+        if not titles:
+            titles |= {name: _titles(toc) for name, toc in env.tocs.items()}
+        every, env.tocs = env.tocs, titles
         try:
             return whole(**options)
         finally:
@@ -164,9 +184,23 @@ def _titles(toc: nodes.Element) -> nodes.Element:
     return nodes.bullet_list("", *(nodes.list_item("", item[0].deepcopy()) for item in toc))
 
 
+def note_files(app: Sphinx, doctree: nodes.document) -> None:
+    """Let a page with labs be read again when a lab's module changes, and the first page when a file in ``_static`` does.
+
+    Sphinx copies that folder in every build that writes a page.
+    """
+    env, files = app.env, []
+    if env.docname == app.config.root_doc:
+        files += [path for path in Path(app.srcdir, "_static").rglob("*") if path.is_file()]
+    if any(LAB.search(node.astext()) for node in doctree.findall(nodes.raw)):
+        files += Path(__file__).parent.glob("*.mjs")
+    for path in files:
+        env.note_dependency(str(path))
+
+
 def mount_labs(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Put the modules of a page's labs into it, each once."""
-    names = dict.fromkeys(re.findall(r'<div class="book-lab [^"]*" data-lab="([^"]+)"', context.get("body", "")))
+    names = dict.fromkeys(LAB.findall(context.get("body", "")))
     if not names:
         return
     from specdec.book.lab import scripts  # here, since it loads ipywidgets
@@ -174,18 +208,37 @@ def mount_labs(app: Sphinx, page: str, template: str, context: dict[str, Any], d
     context["body"] += scripts(getattr(import_module(f"specdec.book.{LABS[name][0]}"), LABS[name][1]) for name in names)
 
 
+def skip_imported(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Skip what a module imports before autodoc does: that reads and parses the source of each, and then drops it.
+
+    A name that the module itself documents stays, whatever its value is.
+    """
+    module = str(app.env.temp_data.get("autodoc:module"))
+    if what != "module" or not (inspect.isclass(obj) or inspect.isroutine(obj)) or getattr(obj, "__module__", module) == module:
+        return None
+    return True if ("", name) not in ModuleAnalyzer.for_module(module).find_attr_docs() else None
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx."""
+    # Pages are webs of nodes, and most live as long as the build: Python would look through them for garbage a third of the time.
+    gc.disable()
     for name in EVIDENCE:
         app.add_role(name, EvidenceRole())
     app.add_node(element, html=(_visit, _depart), latex=(_pass, _pass), text=(_pass, _pass), man=(_pass, _pass))
     app.add_directive("quiz", QuizDirective)
+    app.connect("doctree-read", note_files)
     app.connect("doctree-resolved", drop_repeated_ids)
     for change in (drop_thebe, drop_widget_state, mount_labs):
         app.connect("html-page-context", change, priority=900)
     app.connect("html-page-context", shallow_sidebar, priority=100)  # before the theme asks for it
+    if "sphinx.ext.autodoc" in app.extensions:
+        app.connect("autodoc-skip-member", skip_imported)
+    # At each citation sphinxcontrib-bibtex asks for it, and pybtex would search all that is installed.
+    register_plugin("pybtex.backends", "plaintext", Backend, force=True)
     light.setup(app)
-    for part in ("repository", "ahead", "notebooks"):
+    app.config.template_bridge = "specdec.book.site.Templates"  # type: ignore[attr-defined]
+    for part in ("repository", "ahead", "outlines", "notebooks"):
         app.setup_extension(f"specdec.book.{part}")
     access.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
