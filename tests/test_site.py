@@ -6,7 +6,6 @@ Needs `_build/html` (`make book`) and Chromium; without them these tests are ski
 import functools
 import os
 import re
-import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -48,10 +47,11 @@ def address():
 
 @pytest.fixture(scope="module")
 def browser():
-    """Debian's Chromium, or the one named by CHROMIUM."""
-    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    if not program:
-        without("no Chromium: apt install chromium, or set CHROMIUM to its path")
+    """A Chromium; see `weigh.chromium` for which."""
+    try:
+        program = weigh.chromium()
+    except FileNotFoundError as error:
+        without(str(error))
     with sync_api.sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=program, args=weigh.FLAGS)
         yield chromium

@@ -30,36 +30,44 @@ KNOWN: dict[str, dict[str, str]] = {}
 STILL = "*, ::before, ::after { transition: none !important; animation: none !important }"
 
 
-# A word's contrast follows from its look, and axe takes 20 ms for a word: of thousands of a look it judges two, as one may be out
-# of its sight. A look is a word's own colours and sizes, and what is behind it.
+# A word's contrast follows from its look, and axe takes 6 ms for a word: of thousands of a look it judges two, as one may be out
+# of its sight. A look is a word's own colours, whether WCAG takes it for large, and what is behind it, as far as one can see. Words
+# in drawings axe leaves to people, whatever their colour; test_figures.py and test_lab.py see to those.
 WORDS = """() => {
   const seen = new Map(), grounds = new Map([[null, ""]]);
   const ground = (box) => {
     if (!grounds.has(box)) {
       const { backgroundColor, backgroundImage, opacity, position } = getComputedStyle(box);
-      const own = [backgroundColor, backgroundImage, opacity, position];
-      const plain = ["rgba(0, 0, 0, 0)", "none", "1", "static"];
-      grounds.set(box, ground(box.parentElement) + own.filter((part, i) => part !== plain[i]));
+      const behind = ground(box.parentElement), opaque = backgroundColor.startsWith("rgb(") && !behind.includes("through");
+      const own = [backgroundColor, backgroundImage, opacity === "1" ? "" : `through ${opacity}`, position];
+      const plain = ["rgba(0, 0, 0, 0)", "none", "", "static", "relative"];
+      grounds.set(box, (opaque ? "" : behind) + own.filter((part) => !plain.includes(part)));
     }
     return grounds.get(box);
   };
-  for (const element of document.body.querySelectorAll("*:not(mjx-container *)")) {
+  for (const element of document.body.querySelectorAll("*:not(mjx-container *, svg *)")) {
     const worded = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
     if (!worded && !element.matches("input, select, textarea")) continue;
     if (!element.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
-    const { color, fontSize, fontWeight, textShadow } = getComputedStyle(element);
-    const look = [color, fontSize, fontWeight, textShadow, ground(element)].join();
+    const { color, fontSize, fontWeight, textShadow } = getComputedStyle(element), points = 0.75 * parseFloat(fontSize);
+    const look = [color, points >= 18 || (points >= 14 && fontWeight >= 700), textShadow, ground(element)].join();
     seen.set(look, (seen.get(look) ?? 0) + 1);
     if (seen.get(look) <= 2) element.dataset.judged = "";
   }
 }"""
 # Elements without an attribute that any rule asks for, thousands on a page: the words of code that are not judged become plain
-# text, and the letters of formulas, which have their line's colour and are hidden from screen readers, go.
+# text; the letters of formulas, which have their line's colour, go, and what they say to screen readers becomes plain text too;
+# the shapes of drawings, which are one picture to a screen reader, go unless they can be reached or have a role of their own.
 PLAIN = """() => {
-  for (const word of [...document.querySelectorAll("main :is(pre, .sig) :is(span, em)")].reverse())
+  const backwards = (selector) => [...document.querySelectorAll(selector)].reverse();
+  for (const word of backwards("main :is(pre, .sig, code) :is(span, em), main code"))
     if (word.getAttributeNames().every((name) => name === "class") && !word.querySelector("[data-judged]"))
       word.replaceWith(...word.childNodes);
   document.querySelectorAll("mjx-math").forEach((formula) => formula.replaceChildren());
+  document.querySelectorAll("mjx-assistive-mml > math").forEach((formula) => formula.replaceChildren(formula.textContent));
+  for (const shape of backwards("svg:is([role=img], [aria-hidden=true]) :not(title, desc)"))
+    if (!shape.childElementCount && !shape.matches("a, [id], [role], [tabindex]")
+      && !shape.getAttributeNames().some((name) => name.startsWith("aria-"))) shape.remove();
 }"""
 
 
@@ -71,7 +79,7 @@ UNREACHED = """() => [...document.querySelectorAll("mjx-container[display]")]
 # Code that scrolls, once the theme has looked at it again, which it does a while after a change of size.
 REACHED = """() => [...document.querySelectorAll("main pre")]
   .every((box) => box.scrollWidth <= box.clientWidth || box.tabIndex === 0)"""
-DRESSES = ((1280, "light"), (390, "dark"))
+DRESSES = ((390, "dark"), (1280, "light"))
 
 
 def dress(page, width, theme):
@@ -109,7 +117,7 @@ def barriers(page):
         waited(page, f"({UNREACHED})().length === 0")  # formulas are looked at again after a change of size
         found[width, theme] = {"formula-out-of-reach": page.evaluate(UNREACHED)}
     page.evaluate(PLAIN)
-    for width, theme in DRESSES:
+    for width, theme in reversed(DRESSES):
         dress(page, width, theme)
         waited(page, REACHED)
         found[width, theme] |= violations(page)
