@@ -29,13 +29,18 @@ def without(reason):
     pytest.skip(reason)
 
 
-@functools.cache
-def built(page):
-    """Return the parsed page of the built site, which all tests share: leave it as it is."""
+def path_of(page):
+    """Where a page of the built site is."""
     path = SITE / f"{page}.html"
     if not path.exists():
         without(f"{page}.html is not built: run `make book`")
-    return BeautifulSoup(path.read_text("utf-8"), "html.parser")
+    return path
+
+
+@functools.cache
+def built(page):
+    """Return the parsed page of the built site, which all tests share: leave it as it is."""
+    return BeautifulSoup(path_of(page).read_text("utf-8"), "html.parser")
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +98,7 @@ def visit(context, address):
     pages = []
 
     def visit(name, width=1280, scheme="light", script=True):
-        built(name)
+        path_of(name)
         page = guarded(context(width, scheme, script).new_page(), address)
         pages.append(page)
         page.goto(address + name + ".html")

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import TimeoutError, expect
 
 from specdec.book import access
-from test_site import OTHERS, PAGES, SITE, address, browser, built, context, visit  # noqa: F401  (fixtures among them)
+from test_site import OTHERS, PAGES, SITE, address, browser, built, context, path_of, visit  # noqa: F401  (fixtures among them)
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
@@ -31,8 +31,8 @@ STILL = "*, ::before, ::after { transition: none !important; animation: none !im
 
 
 # A word's contrast follows from its look, and axe takes 6 ms for a word: of thousands of a look it judges two, as one may be out
-# of its sight. A look is a word's own colours, whether WCAG takes it for large, and what is behind it, as far as one can see. Words
-# in drawings axe leaves to people, whatever their colour; test_figures.py and test_lab.py see to those.
+# of its sight. A look is a word's own colours, whether WCAG takes it for large, and what is behind it, as far as one can see. The
+# words of drawings axe leaves to people, whatever their colour: test_figures.py and test_lab.py judge those.
 WORDS = """() => {
   const seen = new Map(), grounds = new Map([[null, ""]]);
   const ground = (box) => {
@@ -55,19 +55,21 @@ WORDS = """() => {
     if (seen.get(look) <= 2) element.dataset.judged = "";
   }
 }"""
-# Elements without an attribute that any rule asks for, thousands on a page: the words of code that are not judged become plain
-# text; the letters of formulas, which have their line's colour, go, and what they say to screen readers becomes plain text too;
-# the shapes of drawings, which are one picture to a screen reader, go unless they can be reached or have a role of their own.
+# What no rule has a say on, most of a page: words that are not judged, in a line or in code, become plain text; so do formulas
+# in a line, whose letters have its colour, and what other formulas say to screen readers; and the shapes of drawings, each one
+# picture to a screen reader, go unless they can be reached or have a role of their own.
 PLAIN = """() => {
   const backwards = (selector) => [...document.querySelectorAll(selector)].reverse();
-  for (const word of backwards("main :is(pre, .sig, code) :is(span, em), main code"))
-    if (word.getAttributeNames().every((name) => name === "class") && !word.querySelector("[data-judged]"))
-      word.replaceWith(...word.childNodes);
+  for (const formula of backwards("main mjx-container:not([display])")) formula.replaceWith(formula.textContent);
   document.querySelectorAll("mjx-math").forEach((formula) => formula.replaceChildren());
   document.querySelectorAll("mjx-assistive-mml > math").forEach((formula) => formula.replaceChildren(formula.textContent));
-  for (const shape of backwards("svg:is([role=img], [aria-hidden=true]) :not(title, desc)"))
+  for (const word of backwards("main :is(em, strong, code, span:is(.math, .pre, .std, .doc), :is(pre, .sig) span)"))
+    if (word.getAttributeNames().every((name) => name === "class") && !word.querySelector("[data-judged]"))
+      word.replaceWith(...word.childNodes);
+  for (const shape of backwards("svg:is([role=img], [aria-hidden=true], button *) :not(title, desc)"))
     if (!shape.childElementCount && !shape.matches("a, [id], [role], [tabindex]")
       && !shape.getAttributeNames().some((name) => name.startsWith("aria-"))) shape.remove();
+  document.body.normalize();
 }"""
 
 
@@ -269,7 +271,7 @@ def pages_server():
 @pytest.mark.parametrize("folder", ["/draft-verify-correct/", "/preview/draft-verify-correct/", "/"])
 @pytest.mark.parametrize("missing", ["nowhere.html", "chapters/deep/nowhere.html"])
 def test_the_page_for_wrong_addresses_leads_back_from_any_depth(browser, pages_server, folder, missing):  # noqa: F811
-    built("404")
+    path_of("404")
     handler, server = pages_server
     handler.folder = folder
     page = browser.new_page()
