@@ -91,10 +91,10 @@ def dress(page, width, theme):
     page.evaluate("theme => Object.assign(document.documentElement.dataset, { theme, mode: theme })", theme)
 
 
-def waited(page, condition):
-    """Wait until a condition holds, 5 seconds at most: what does not hold is found afterwards, and named."""
+def waited(page, condition, patience):
+    """Wait until a condition holds, or patience ends: what does not hold is found afterwards, and named."""
     with suppress(TimeoutError):
-        page.wait_for_function(condition, timeout=5_000)
+        page.wait_for_function(condition, timeout=patience)
 
 
 def violations(page):
@@ -105,7 +105,7 @@ def violations(page):
     return {rule["id"]: [node["html"][:200] for node in rule["nodes"]] for rule in found}
 
 
-def barriers(page):
+def barriers(page, patience=5_000):
     """What stands in a reader's way on a loaded page, by width and theme: rules and elements. The page is a torso afterwards.
 
     What a page is made of depends on its width and not on the theme, its colours on the theme and not on the width.
@@ -116,12 +116,12 @@ def barriers(page):
     for width, theme in DRESSES:
         dress(page, width, theme)
         page.evaluate(WORDS)
-        waited(page, f"({UNREACHED})().length === 0")  # formulas are looked at again after a change of size
+        waited(page, f"({UNREACHED})().length === 0", patience)  # formulas are looked at again after a change of size
         found[width, theme] = {"formula-out-of-reach": page.evaluate(UNREACHED)}
     page.evaluate(PLAIN)
     for width, theme in reversed(DRESSES):
         dress(page, width, theme)
-        waited(page, REACHED)
+        waited(page, REACHED, patience)
         found[width, theme] |= violations(page)
     return {look: {rule: where for rule, where in rules.items() if where} for look, rules in found.items()}
 
@@ -147,7 +147,7 @@ def test_each_barrier_is_seen(visit):  # noqa: F811
     html = "".join(html.replace("FAULT", f"fault-{i}") for i, (_, html, _) in enumerate(FAULTS))
     page.evaluate("html => document.querySelector('article').insertAdjacentHTML('beforeend', html)", html)
     page.evaluate("addEventListener('resize', () => { document.querySelector('article > mjx-container').tabIndex = -1; })")
-    found = barriers(page)
+    found = barriers(page, patience=1_000)
     for i, (rule, _, dresses) in enumerate(FAULTS):
         assert [f'"fault-{i}' in " ".join(rules.get(rule, [])) for rules in found.values()].count(True) == dresses, (rule, found)
 
@@ -155,8 +155,8 @@ def test_each_barrier_is_seen(visit):  # noqa: F811
 @pytest.mark.parametrize("name", [*PAGES, *OTHERS])
 def test_headings_step_down_one_at_a_time_from_one_first(name):
     page = built(name)  # outside the article the theme keeps the title and the contents again, for paper
-    text = page.select_one("article") or page.main
-    levels = [int(heading.name[1]) for heading in text.select("h1, h2, h3, h4, h5, h6")]
+    text = page.css_first("article") or page.css_first("main")
+    levels = [int(heading.tag[1]) for heading in text.css("h1, h2, h3, h4, h5, h6")]
     assert levels.count(1) == 1
     assert all(later <= sooner + 1 for sooner, later in pairwise(levels)), levels
 
@@ -223,7 +223,7 @@ def test_the_menu_of_a_phone_opens_leads_on_and_closes(visit):  # noqa: F811
 
 
 def test_paper_has_the_solutions_and_the_hidden_cells_open_and_nothing_cut(visit):  # noqa: F811
-    name = next(name for name in PAGES if built(name).select(".solution .cell") and built(name).select("details.hide"))
+    name = next(name for name in PAGES if built(name).css(".solution .cell") and built(name).css("details.hide"))
     page = visit(name, 800)
     page.emulate_media(media="print")
     for solution in page.locator(".solution").all():
@@ -310,6 +310,6 @@ def test_each_repair_is_still_needed_and_twice_is_once():
 
 def test_no_page_needs_a_font_of_emoji():
     emoji = re.compile("[\u2600-\u26ff\u2705\u274c\u2728\ufe0f\U0001f000-\U0001faff]")
-    assert {name: found for name in PAGES if (found := emoji.findall(built(name).select_one("article").text))} == {}
-    runs = built("chapters/build-status").select_one("article table").select("tbody tr")
-    assert {row.select("td")[-1].text for row in runs} == {"ran"}
+    assert {name: found for name in PAGES if (found := emoji.findall(built(name).css_first("article").text()))} == {}
+    runs = built("chapters/build-status").css_first("article table").css("tbody tr")
+    assert {row.css("td")[-1].text() for row in runs} == {"ran"}

@@ -167,7 +167,7 @@ def test_it_has_no_barrier_wide_and_narrow_light_and_dark(narrow, name):
     ],
 )
 def test_a_quiz_that_fails_its_reader_is_seen(visit, fault):  # noqa: F811
-    page = visit("chapters/one-token")
+    page = visit("chapters/kv-calculators")  # a small one
     form = page.query_selector("form.quiz")
     form.evaluate(f"(form) => {{ {fault}; }}")
     with pytest.raises(AssertionError):
