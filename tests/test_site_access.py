@@ -7,6 +7,7 @@ import functools
 import http.server
 import re
 import threading
+from collections import Counter
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -33,8 +34,10 @@ STILL = "*, ::before, ::after { transition: none !important; animation: none !im
 # A word's contrast follows from its look, and axe takes 6 ms for a word: of thousands of a look it judges two, as one may be out
 # of its sight. A look is a word's own colours, whether WCAG takes it for large, and what is behind it, as far as one can see. The
 # words of drawings axe leaves to people, whatever their colour: test_figures.py and test_lab.py judge those.
-WORDS = """() => {
-  const seen = new Map(), grounds = new Map([[null, ""]]);
+# The pages of a site share most looks: one with which two pages had no fault is not judged again.
+FAULTLESS = Counter()
+WORDS = """(known) => {
+  const seen = new Map(known.map((look) => [look, 2])), grounds = new Map([[null, ""]]);
   const ground = (box) => {
     if (!grounds.has(box)) {
       const { backgroundColor, backgroundImage, opacity, position } = getComputedStyle(box);
@@ -54,6 +57,7 @@ WORDS = """() => {
     seen.set(look, (seen.get(look) ?? 0) + 1);
     if (seen.get(look) <= 2) element.dataset.judged = "";
   }
+  return [...seen.keys()];
 }"""
 # What no rule has a say on, most of a page: words that are not judged, in a line or in code, become plain text; so do formulas
 # in a line, whose letters have its colour, and what other formulas say to screen readers; and the shapes of drawings, each one
@@ -78,8 +82,8 @@ UNREACHED = """() => [...document.querySelectorAll("mjx-container[display]")]
   .filter((box) => box.scrollWidth > box.clientWidth + 1 && box.tabIndex !== 0).map((box) => box.outerHTML.slice(0, 200))"""
 
 
-# Code that scrolls, once the theme has looked at it again, which it does a while after a change of size.
-REACHED = """() => [...document.querySelectorAll("main pre")]
+# Code and tables that scroll, once the theme has looked at it again, which it does a while after a change of size.
+REACHED = """() => [...document.querySelectorAll("main :is(pre, .pst-scrollable-table-container)")]
   .every((box) => box.scrollWidth <= box.clientWidth || box.tabIndex === 0)"""
 DRESSES = ((390, "dark"), (1280, "light"))
 
@@ -112,10 +116,10 @@ def barriers(page, patience=5_000):
     """
     page.add_style_tag(content=STILL)
     page.evaluate(AXE.read_text("utf-8") + "; axe.configure({ rules: [{ id: 'color-contrast', selector: '[data-judged]' }] })")
-    found = {}
+    found, looks, known = {}, set(), [look for look, pages in FAULTLESS.items() if pages >= 2]
     for width, theme in DRESSES:
         dress(page, width, theme)
-        page.evaluate(WORDS)
+        looks |= set(page.evaluate(WORDS, known))
         waited(page, f"({UNREACHED})().length === 0", patience)  # formulas are looked at again after a change of size
         found[width, theme] = {"formula-out-of-reach": page.evaluate(UNREACHED)}
     page.evaluate(PLAIN)
@@ -123,6 +127,8 @@ def barriers(page, patience=5_000):
         dress(page, width, theme)
         waited(page, REACHED, patience)
         found[width, theme] |= violations(page)
+    if not any("color-contrast" in rules for rules in found.values()):
+        FAULTLESS.update(looks)
     return {look: {rule: where for rule, where in rules.items() if where} for look, rules in found.items()}
 
 
