@@ -16,7 +16,7 @@ from bs4 import BeautifulSoup
 from playwright import sync_api
 
 import specdec.book
-from lab_pages import browser, javascript, open_labs, settled  # noqa: F401  (fixtures)
+from lab_pages import browser, busy, free_tabs, javascript, open_labs, settled, tab  # noqa: F401  (fixtures)
 from specdec.book import kv_lab
 from specdec.kv import catalogue, config, engines, plan, shape
 from specdec.kv.dtypes import DTYPES
@@ -214,26 +214,39 @@ def plain(value):
     return "Infinity" if value == math.inf else str(int(value))
 
 
-def asked(page, settings):
+def sent(settings):
+    """The settings as JavaScript takes them."""
+    models = lambda given: {key: given[key] and asdict(given[key]) for key in ("target", "draft")}  # noqa: E731
+    return json.dumps([{**given, **models(given)} for given in settings])
+
+
+def asked(page, text):
     """What JavaScript says of the settings, in one call."""
-    sent = [{**given, **{key: given[key] and asdict(given[key]) for key in ("target", "draft")}} for given in settings]
-    return json.loads(page.evaluate("given => run(given)", [kv_lab.KVLab.facts(), json.dumps(sent)]))
+    return json.loads(page.evaluate("given => run(given)", [kv_lab.KVLab.facts(), text]))
 
 
 @pytest.fixture(scope="module")
 def cases():
-    """Settings and what Python says of them."""
-    rng = random.Random(4)
-    settings = [setting(rng) for _ in range(1100)]
+    """500 settings and what Python says of them."""
+    rng = random.Random(8)
+    settings = [setting(rng) for _ in range(500)]
     return settings, [plain(outcome(given)) for given in settings]
+
+
+@pytest.fixture(scope="module")
+def parts(cases):
+    """The same by the hundred, as text, without what is searched for: a wrong rule could search without end."""
+    settings = [{**given, "solve": False} for given in cases[0]]
+    expected = [{**case, "solved": None} if "error" not in case else case for case in cases[1]]
+    return [(sent(settings[i : i + 100]), expected[i : i + 100]) for i in range(0, len(settings), 100)]
 
 
 def test_the_browser_equals_python_to_the_byte(javascript, cases):  # noqa: F811
     settings, expected = cases
-    for given, python, browser in zip(settings, expected, asked(javascript(RULES + RUN), settings), strict=True):  # noqa: F402
+    for given, python, browser in zip(settings, expected, asked(javascript(RULES + RUN), sent(settings)), strict=True):  # noqa: F402
         assert browser == python, given
     solved = [(given, case) for given, case in zip(settings, expected, strict=True) if "error" not in case]
-    assert len(solved) >= 600
+    assert len(solved) >= 270
     assert len({case["error"].split()[0] for case in expected if "error" in case}) >= 5
     counted = Counter(fact for given, case in solved for fact in facts(given, case))
     assert {fact: number for fact, number in counted.items() if number < 5} == {}
@@ -275,7 +288,7 @@ def test_refusals_are_the_same(javascript):  # noqa: F811
     wrong += [{**sound, "engine": name, "options": {key: 0}} for name, keys in options.items() for key in keys]
     expected = [plain(outcome(given)) for given in wrong]
     assert all("error" in each for each in expected)
-    assert asked(javascript(RULES + RUN), wrong) == expected
+    assert asked(javascript(RULES + RUN), sent(wrong)) == expected
 
 
 @pytest.mark.parametrize(
@@ -302,14 +315,10 @@ def test_refusals_are_the_same(javascript):  # noqa: F811
         ("groups * lookahead : 0n", "groups * 0n : 0n"),
     ],
 )
-def test_a_wrong_rule_is_caught(javascript, cases, right, wrong):  # noqa: F811
+def test_a_wrong_rule_is_caught(javascript, parts, right, wrong):  # noqa: F811
     assert right in RULES
-    settings = [{**given, "solve": False} for given in cases[0]]  # a wrong rule could search without end
-    expected = [{**case, "solved": None} if "error" not in case else case for case in cases[1]]
-    module, some = javascript(RULES.replace(right, wrong) + RUN), 100  # most are caught early
-    assert any(
-        asked(module, settings[i : i + some]) != expected[i : i + some] for i in range(0, len(settings), some)
-    )
+    module = javascript(RULES.replace(right, wrong) + RUN)
+    assert any(asked(module, text) != expected for text, expected in parts)  # most are caught early
 
 
 # ---- the importer ----------------------------------------------------------------------------------------------------------
@@ -391,7 +400,7 @@ def read(text):
 def test_the_browser_reads_configs_as_python_does(javascript):  # noqa: F811
     rng = random.Random(5)
     texts = [json.dumps(catalogue.entry(name)["config"]) for name in catalogue.names()] + ODD
-    texts += [json.dumps(rare) for rare in RARE] + [broken(rng) for _ in range(1000)]
+    texts += [json.dumps(rare) for rare in RARE] + [broken(rng) for _ in range(400)]
     given = json.loads(javascript(RULES + RUN).evaluate("given => imported(given)", [kv_lab.KVLab.facts(), texts]))
     for text, browser in zip(texts, given, strict=True):  # noqa: F402
         python = read(text)
@@ -603,19 +612,15 @@ def test_without_javascript_the_same_setting_is_a_table(visit):
 
 def test_a_redraw_stays_within_a_frame(visit):
     changed = """async () => {
-      const sliders = document.querySelectorAll('input[type=range]'), dtype = document.querySelector('[id$="-v"]'), took = [];
-      for (let i = 0; i < 120; i++) {
+      const sliders = document.querySelectorAll('input[type=range]'), dtype = document.querySelector('[id$="-v"]');
+      for (let i = 0; i < 40; i++) {
         const field = i % 5 ? sliders[i % 2] : dtype;
         field.value = i % 5 ? 2 + (i * 7 % 33) / 4 : i % 2 ? "fp8" : "";
-        const begin = performance.now();
         field.dispatchEvent(new Event('input', { bubbles: true }));
-        took.push(performance.now() - begin);
         await new Promise(requestAnimationFrame);
       }
-      return took.sort((a, b) => a - b)[60];
     }"""
-    page = visit()
-    assert min(page.evaluate(changed) for _ in range(3)) < 16  # the best of three: other work may hold the machine
+    assert 0 < busy(visit(), changed) / 40 < 0.016
 
 
 def test_as_a_widget_it_follows_the_kernel_and_the_kernel_follows_it(visit):

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from lab_pages import browser, html, javascript, open_labs, settled  # noqa: F401  (fixtures)
+from lab_pages import browser, free_tabs, html, javascript, open_labs, settled, tab  # noqa: F401  (fixtures)
 from specdec.book import figures, lab, site
 from test_figures import DARK, contrast
 

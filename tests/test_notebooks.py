@@ -124,7 +124,7 @@ def outputs(cell):
 
 @pytest.mark.parametrize("page", [page for page in NOTEBOOKS if "[solution]" in (ROOT / f"{page}.md").read_text("utf-8")])
 def test_a_page_links_its_notebook_and_its_stub_and_both_open(page):
-    links = {link["href"] for link in built(page).select("a[href$='.ipynb']")}
+    links = {link.attrs["href"] for link in built(page).css("a[href$='.ipynb']")}
     whole, stub = (f"{page}{end}.ipynb" for end in ("", notebooks.STUB))
     assert {Path(SITE / f"{page}.html").parent.joinpath(link).resolve() for link in links} == {
         (SITE / "_sources" / name).resolve() for name in (whole, stub)
@@ -140,9 +140,9 @@ def test_a_page_links_its_notebook_and_its_stub_and_both_open(page):
 
 @pytest.mark.parametrize("page", LABS)
 def test_a_lab_says_under_its_title_how_it_can_be_run(page):
-    line = built(page).select_one("h1 + p.ways-to-run")
-    assert [link.text for link in line.select("a")] == ["open it on Binder", "download it as a notebook", "without solutions"]
-    assert line.a["href"].endswith(f"?urlpath=lab/tree/{page}.md")
+    line = built(page).css_first("h1 + p.ways-to-run")
+    assert [link.text() for link in line.css("a")] == ["open it on Binder", "download it as a notebook", "without solutions"]
+    assert line.css_first("a").attrs["href"].endswith(f"?urlpath=lab/tree/{page}.md")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import functools
 import http.server
 import re
 import threading
+from collections import Counter
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from playwright.sync_api import TimeoutError, expect
 
 from specdec.book import access
-from test_site import OTHERS, PAGES, SITE, address, browser, built, context, visit  # noqa: F401  (fixtures among them)
+from test_site import OTHERS, PAGES, SITE, address, browser, built, context, path_of, visit  # noqa: F401  (fixtures among them)
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
@@ -30,36 +31,49 @@ KNOWN: dict[str, dict[str, str]] = {}
 STILL = "*, ::before, ::after { transition: none !important; animation: none !important }"
 
 
-# A word's contrast follows from its look, and axe takes 20 ms for a word: of thousands of a look it judges two, as one may be out
-# of its sight. A look is a word's own colours and sizes, and what is behind it.
-WORDS = """() => {
-  const seen = new Map(), grounds = new Map([[null, ""]]);
+# A word's contrast follows from its look, and axe takes 6 ms for a word: of thousands of a look it judges two, as one may be out
+# of its sight. A look is a word's own colours, whether WCAG takes it for large, and what is behind it, as far as one can see. The
+# words of drawings axe leaves to people, whatever their colour: test_figures.py and test_lab.py judge those.
+# The pages of a site share most looks: one with which two pages had no fault is not judged again.
+FAULTLESS = Counter()
+WORDS = """(known) => {
+  const seen = new Map(known.map((look) => [look, 2])), grounds = new Map([[null, ""]]);
   const ground = (box) => {
     if (!grounds.has(box)) {
       const { backgroundColor, backgroundImage, opacity, position } = getComputedStyle(box);
-      const own = [backgroundColor, backgroundImage, opacity, position];
-      const plain = ["rgba(0, 0, 0, 0)", "none", "1", "static"];
-      grounds.set(box, ground(box.parentElement) + own.filter((part, i) => part !== plain[i]));
+      const behind = ground(box.parentElement), opaque = backgroundColor.startsWith("rgb(") && !behind.includes("through");
+      const own = [backgroundColor, backgroundImage, opacity === "1" ? "" : `through ${opacity}`, position];
+      const plain = ["rgba(0, 0, 0, 0)", "none", "", "static", "relative"];
+      grounds.set(box, (opaque ? "" : behind) + own.filter((part) => !plain.includes(part)));
     }
     return grounds.get(box);
   };
-  for (const element of document.body.querySelectorAll("*:not(mjx-container *)")) {
+  for (const element of document.body.querySelectorAll("*:not(mjx-container *, svg *)")) {
     const worded = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
     if (!worded && !element.matches("input, select, textarea")) continue;
     if (!element.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
-    const { color, fontSize, fontWeight, textShadow } = getComputedStyle(element);
-    const look = [color, fontSize, fontWeight, textShadow, ground(element)].join();
+    const { color, fontSize, fontWeight, textShadow } = getComputedStyle(element), points = 0.75 * parseFloat(fontSize);
+    const look = [color, points >= 18 || (points >= 14 && fontWeight >= 700), textShadow, ground(element)].join();
     seen.set(look, (seen.get(look) ?? 0) + 1);
     if (seen.get(look) <= 2) element.dataset.judged = "";
   }
+  return [...seen.keys()];
 }"""
-# Elements without an attribute that any rule asks for, thousands on a page: the words of code that are not judged become plain
-# text, and the letters of formulas, which have their line's colour and are hidden from screen readers, go.
+# What no rule has a say on, most of a page: words that are not judged, in a line or in code, become plain text; so do formulas
+# in a line, whose letters have its colour, and what other formulas say to screen readers; and the shapes of drawings, each one
+# picture to a screen reader, go unless they can be reached or have a role of their own.
 PLAIN = """() => {
-  for (const word of [...document.querySelectorAll("main :is(pre, .sig) :is(span, em)")].reverse())
+  const backwards = (selector) => [...document.querySelectorAll(selector)].reverse();
+  for (const formula of backwards("main mjx-container:not([display])")) formula.replaceWith(formula.textContent);
+  document.querySelectorAll("mjx-math").forEach((formula) => formula.replaceChildren());
+  document.querySelectorAll("mjx-assistive-mml > math").forEach((formula) => formula.replaceChildren(formula.textContent));
+  for (const word of backwards("main :is(em, strong, code, span:is(.math, .pre, .std, .doc), :is(pre, .sig) span)"))
     if (word.getAttributeNames().every((name) => name === "class") && !word.querySelector("[data-judged]"))
       word.replaceWith(...word.childNodes);
-  document.querySelectorAll("mjx-math").forEach((formula) => formula.replaceChildren());
+  for (const shape of backwards("svg:is([role=img], [aria-hidden=true], button *) :not(title, desc)"))
+    if (!shape.childElementCount && !shape.matches("a, [id], [role], [tabindex]")
+      && !shape.getAttributeNames().some((name) => name.startsWith("aria-"))) shape.remove();
+  document.body.normalize();
 }"""
 
 
@@ -68,10 +82,10 @@ UNREACHED = """() => [...document.querySelectorAll("mjx-container[display]")]
   .filter((box) => box.scrollWidth > box.clientWidth + 1 && box.tabIndex !== 0).map((box) => box.outerHTML.slice(0, 200))"""
 
 
-# Code that scrolls, once the theme has looked at it again, which it does a while after a change of size.
-REACHED = """() => [...document.querySelectorAll("main pre")]
+# Code and tables that scroll, once the theme has looked at it again, which it does a while after a change of size.
+REACHED = """() => [...document.querySelectorAll("main :is(pre, .pst-scrollable-table-container)")]
   .every((box) => box.scrollWidth <= box.clientWidth || box.tabIndex === 0)"""
-DRESSES = ((1280, "light"), (390, "dark"))
+DRESSES = ((390, "dark"), (1280, "light"))
 
 
 def dress(page, width, theme):
@@ -81,10 +95,10 @@ def dress(page, width, theme):
     page.evaluate("theme => Object.assign(document.documentElement.dataset, { theme, mode: theme })", theme)
 
 
-def waited(page, condition):
-    """Wait until a condition holds, 5 seconds at most: what does not hold is found afterwards, and named."""
+def waited(page, condition, patience):
+    """Wait until a condition holds, or patience ends: what does not hold is found afterwards, and named."""
     with suppress(TimeoutError):
-        page.wait_for_function(condition, timeout=5_000)
+        page.wait_for_function(condition, timeout=patience)
 
 
 def violations(page):
@@ -95,24 +109,26 @@ def violations(page):
     return {rule["id"]: [node["html"][:200] for node in rule["nodes"]] for rule in found}
 
 
-def barriers(page):
+def barriers(page, patience=5_000):
     """What stands in a reader's way on a loaded page, by width and theme: rules and elements. The page is a torso afterwards.
 
     What a page is made of depends on its width and not on the theme, its colours on the theme and not on the width.
     """
     page.add_style_tag(content=STILL)
     page.evaluate(AXE.read_text("utf-8") + "; axe.configure({ rules: [{ id: 'color-contrast', selector: '[data-judged]' }] })")
-    found = {}
+    found, looks, known = {}, set(), [look for look, pages in FAULTLESS.items() if pages >= 2]
     for width, theme in DRESSES:
         dress(page, width, theme)
-        page.evaluate(WORDS)
-        waited(page, f"({UNREACHED})().length === 0")  # formulas are looked at again after a change of size
+        looks |= set(page.evaluate(WORDS, known))
+        waited(page, f"({UNREACHED})().length === 0", patience)  # formulas are looked at again after a change of size
         found[width, theme] = {"formula-out-of-reach": page.evaluate(UNREACHED)}
     page.evaluate(PLAIN)
-    for width, theme in DRESSES:
+    for width, theme in reversed(DRESSES):
         dress(page, width, theme)
-        waited(page, REACHED)
+        waited(page, REACHED, patience)
         found[width, theme] |= violations(page)
+    if not any("color-contrast" in rules for rules in found.values()):
+        FAULTLESS.update(looks)
     return {look: {rule: where for rule, where in rules.items() if where} for look, rules in found.items()}
 
 
@@ -137,7 +153,7 @@ def test_each_barrier_is_seen(visit):  # noqa: F811
     html = "".join(html.replace("FAULT", f"fault-{i}") for i, (_, html, _) in enumerate(FAULTS))
     page.evaluate("html => document.querySelector('article').insertAdjacentHTML('beforeend', html)", html)
     page.evaluate("addEventListener('resize', () => { document.querySelector('article > mjx-container').tabIndex = -1; })")
-    found = barriers(page)
+    found = barriers(page, patience=1_000)
     for i, (rule, _, dresses) in enumerate(FAULTS):
         assert [f'"fault-{i}' in " ".join(rules.get(rule, [])) for rules in found.values()].count(True) == dresses, (rule, found)
 
@@ -145,8 +161,8 @@ def test_each_barrier_is_seen(visit):  # noqa: F811
 @pytest.mark.parametrize("name", [*PAGES, *OTHERS])
 def test_headings_step_down_one_at_a_time_from_one_first(name):
     page = built(name)  # outside the article the theme keeps the title and the contents again, for paper
-    text = page.select_one("article") or page.main
-    levels = [int(heading.name[1]) for heading in text.select("h1, h2, h3, h4, h5, h6")]
+    text = page.css_first("article") or page.css_first("main")
+    levels = [int(heading.tag[1]) for heading in text.css("h1, h2, h3, h4, h5, h6")]
     assert levels.count(1) == 1
     assert all(later <= sooner + 1 for sooner, later in pairwise(levels)), levels
 
@@ -213,7 +229,7 @@ def test_the_menu_of_a_phone_opens_leads_on_and_closes(visit):  # noqa: F811
 
 
 def test_paper_has_the_solutions_and_the_hidden_cells_open_and_nothing_cut(visit):  # noqa: F811
-    name = next(name for name in PAGES if built(name).select(".solution .cell") and built(name).select("details.hide"))
+    name = next(name for name in PAGES if built(name).css(".solution .cell") and built(name).css("details.hide"))
     page = visit(name, 800)
     page.emulate_media(media="print")
     for solution in page.locator(".solution").all():
@@ -261,7 +277,7 @@ def pages_server():
 @pytest.mark.parametrize("folder", ["/draft-verify-correct/", "/preview/draft-verify-correct/", "/"])
 @pytest.mark.parametrize("missing", ["nowhere.html", "chapters/deep/nowhere.html"])
 def test_the_page_for_wrong_addresses_leads_back_from_any_depth(browser, pages_server, folder, missing):  # noqa: F811
-    built("404")
+    path_of("404")
     handler, server = pages_server
     handler.folder = folder
     page = browser.new_page()
@@ -300,6 +316,6 @@ def test_each_repair_is_still_needed_and_twice_is_once():
 
 def test_no_page_needs_a_font_of_emoji():
     emoji = re.compile("[\u2600-\u26ff\u2705\u274c\u2728\ufe0f\U0001f000-\U0001faff]")
-    assert {name: found for name in PAGES if (found := emoji.findall(built(name).select_one("article").text))} == {}
-    runs = built("chapters/build-status").select_one("article table").select("tbody tr")
-    assert {row.select("td")[-1].text for row in runs} == {"ran"}
+    assert {name: found for name in PAGES if (found := emoji.findall(built(name).css_first("article").text()))} == {}
+    runs = built("chapters/build-status").css_first("article table").css("tbody tr")
+    assert {row.css("td")[-1].text() for row in runs} == {"ran"}

@@ -38,7 +38,7 @@ def test_focus_is_always_seen(visit, width):  # noqa: F811
 
 
 def test_solutions_unfold_by_keyboard(visit):  # noqa: F811
-    name = next(name for name in PAGES if built(name).select(".solution.dropdown"))
+    name = next(name for name in PAGES if built(name).css(".solution.dropdown"))
     page = visit(name)
     solution = page.locator(".solution.dropdown").first
     button = solution.locator("button.toggle-button")
@@ -58,7 +58,7 @@ def test_code_that_scrolls_once_unfolded_is_a_tab_stop(visit):  # noqa: F811
 
 
 def test_a_quiz_on_paper_asks_and_gives_its_reasons_whether_it_was_tried_or_not(visit):  # noqa: F811
-    page = visit(next(name for name in PAGES if built(name).select("form.quiz")))
+    page = visit(next(name for name in PAGES if built(name).css("form.quiz")))
     form = page.locator("form.quiz").first
     for tried in (False, True):
         if tried:
@@ -86,13 +86,13 @@ def test_search_works_from_a_file_too(visit):  # noqa: F811
 def test_pages_lead_to_the_next_and_the_one_before():
     for before, name, after in zip([None, *PAGES[:-1]], PAGES, [*PAGES[1:], None], strict=True):
         for way, there in (("left-prev", before), ("right-next", after)):
-            link = built(name).select_one(f"a.{way}")
-            assert (link and (SITE / f"{name}.html").parent.joinpath(link["href"]).resolve()) == (
+            link = built(name).css_first(f"a.{way}")
+            assert (link and (SITE / f"{name}.html").parent.joinpath(link.attrs["href"]).resolve()) == (
                 there and (SITE / f"{there}.html").resolve()
             )
 
 
 def test_every_page_has_the_books_own_icon():
     for name in PAGES:
-        icon = built(name).select_one('link[rel="icon"]')["href"]
+        icon = built(name).css_first('link[rel="icon"]').attrs["href"]
         assert (SITE / f"{name}.html").parent.joinpath(icon).exists()

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from specdec.book import weigh
-from test_site import OTHERS, PAGES, SITE, address, browser, built, context, guarded, visit  # noqa: F401  (fixtures among them)
+from test_site import OTHERS, PAGES, SITE, address, browser, context, guarded, path_of, visit  # noqa: F401  (fixtures among them)
 from test_site_access import KNOWN, STILL, barriers
 
 TEXT, LAB = 600_000, 800_000  # bytes, gzipped
@@ -20,7 +20,7 @@ SHIFT = 0.05  # cumulative layout shift
 @pytest.fixture(scope="module", params=[*PAGES, *OTHERS])
 def name(request):
     """A page's name."""
-    built(request.param)
+    path_of(request.param)
     return request.param
 
 
@@ -167,7 +167,7 @@ def test_it_has_no_barrier_wide_and_narrow_light_and_dark(narrow, name):
     ],
 )
 def test_a_quiz_that_fails_its_reader_is_seen(visit, fault):  # noqa: F811
-    page = visit("chapters/one-token")
+    page = visit("chapters/kv-calculators")  # a small one
     form = page.query_selector("form.quiz")
     form.evaluate(f"(form) => {{ {fault}; }}")
     with pytest.raises(AssertionError):
@@ -176,7 +176,7 @@ def test_a_quiz_that_fails_its_reader_is_seen(visit, fault):  # noqa: F811
 
 def test_what_a_page_complains_of_and_asks_elsewhere_is_seen(visit):  # noqa: F811
     page = visit("chapters/notation")
-    with page.expect_event("requestfailed"):
+    with page.expect_event("requestfailed"), page.expect_event("pageerror"):  # in whichever order
         page.evaluate("console.error('wrong'); setTimeout(() => missing.too); new Image().src = 'http://nowhere.invalid/x.png'")
     assert page.outside == ["http://nowhere.invalid/x.png"]
     assert "wrong" in page.complaints and any("missing" in words for words in page.complaints)

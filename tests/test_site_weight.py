@@ -26,12 +26,12 @@ from test_site_pages import SHIFT
 @pytest.mark.parametrize("name", PAGES)
 def test_every_formula_is_typeset_and_every_glyph_has_its_rule(name):
     page = built(name)
-    for formula in page.select(".math"):
-        assert formula.select_one("mjx-container > mjx-assistive-mml > math").text.strip()
-        assert not re.search(r"\\[([\])]|\\begin", formula.text)
-    assert page.select("merror, mjx-merror, mjx-utext") == [], "an error, or a sign that MathJax's fonts lack"
-    glyphs = {glyph["class"][0] for glyph in page.select("mjx-c[class]")}
-    rules = page.select_one("style#maths").text if glyphs else ""
+    for formula in page.css(".math"):
+        assert formula.css_first("mjx-container > mjx-assistive-mml > math").text().strip()
+        assert not re.search(r"\\[([\])]|\\begin", formula.text())
+    assert page.css("merror, mjx-merror, mjx-utext") == [], "an error, or a sign that MathJax's fonts lack"
+    glyphs = {glyph.attrs["class"].split()[0] for glyph in page.css("mjx-c[class]")}
+    rules = page.css_first("style#maths").text() if glyphs else ""
     assert {glyph for glyph in glyphs if not re.search(rf"{glyph}\b[^{{}}]*::before", rules)} == set()
     fonts = re.findall(r'url\("([^"]*)"\)', rules)
     assert all((SITE / name).parent.joinpath(font).is_file() for font in fonts)
@@ -40,10 +40,12 @@ def test_every_formula_is_typeset_and_every_glyph_has_its_rule(name):
 @pytest.mark.parametrize("name", PAGES)
 def test_every_icon_is_drawn(name):
     page = built(name)
-    assert page.select("i[class*=fa-], span[class*=fa-]") == []
-    icons = page.select("svg.svg-inline--fa")
-    assert {"fa-bars", "fa-magnifying-glass", "fa-github", "fa-moon"} <= {word for icon in icons for word in icon["class"]}
-    assert all(icon.path["d"] and (icon.get("aria-hidden") or icon.title.text) for icon in icons)
+    assert page.css("i[class*=fa-], span[class*=fa-]") == []
+    icons = page.css("svg.svg-inline--fa")
+    drawn = {word for icon in icons for word in icon.attrs["class"].split()}
+    assert {"fa-bars", "fa-magnifying-glass", "fa-github", "fa-moon"} <= drawn
+    assert all(icon.css_first("path").attrs["d"] for icon in icons)
+    assert all(icon.attrs.get("aria-hidden") or icon.css_first("title").text() for icon in icons)
 
 
 # ---- the parts --------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 
-from lab_pages import browser, javascript, open_labs, settled  # noqa: F401  (fixtures)
+from lab_pages import browser, free_tabs, javascript, open_labs, settled, tab  # noqa: F401  (fixtures)
 from specdec.book import stepper_lab
 from specdec.book.lab import source
 from specdec.book.stepper_lab import GAMMAS, MACHINES, SYMBOLS, Stepper, asked, facts_of, held, letters, played

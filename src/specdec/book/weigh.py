@@ -20,10 +20,12 @@ SITE = Path("_build/html")
 TEXT_PAGE = "chapters/one-token"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update"]
-# Chromium 150 makes two more pages for the address bar of every window, though none is shown: half of the time to open one.
-# The last list of features counts, so that Playwright's own that matter on loopback stand here again.
+# Where it has windows, Chromium 150 makes two more pages for the address bar of each, though none is shown: half of the time to
+# open one. The last list of features counts, so that Playwright's own that matter on loopback stand here again.
 WITHOUT = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,AimEnabled,HttpsUpgrades,MediaRouter,OptimizationHints,PaintHolding"
 FLAGS += [f"--disable-features={WITHOUT}"]
+# The first of these is Chromium without its windows: a page opens in less than half of the time.
+PROGRAMS = ("chromium-headless-shell", "chromium", "google-chrome")
 PACKED = (".woff", ".woff2", ".png", ".jpg", ".gz")  # servers send these as they are
 
 # Noted in the page from its first moment: paints, tasks over 50 ms, shifts that no input asked for.
@@ -35,6 +37,18 @@ watch("paint", (entry) => { if (entry.name === "first-contentful-paint") weighed
 watch("longtask", (entry) => { weighed.blocking += entry.duration - 50; });
 watch("layout-shift", (entry) => { if (!entry.hadRecentInput) weighed.shift += entry.value; });
 """
+
+
+def chromium() -> str:
+    """Return the path of a Chromium: the one that CHROMIUM names, else the first of PROGRAMS that is installed.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if not found:
+        raise FileNotFoundError("no Chromium: apt install chromium-headless-shell, or set CHROMIUM to its path")
+    return found
 
 
 @dataclass(frozen=True)
@@ -89,7 +103,13 @@ def weigh(tab: Any, address: str, page: str) -> Weight:
 
 def _sizes(url: str, body: bytes) -> tuple[int, int]:
     packed = url.split("?")[0].endswith(PACKED)
-    return len(body), len(body) if packed else len(gzip.compress(body, 6, mtime=0))
+    return len(body), len(body) if packed else _gzipped(body)
+
+
+@functools.cache
+def _gzipped(body: bytes) -> int:
+    """The same scripts and styles come with every page."""
+    return len(gzip.compress(body, 6, mtime=0))
 
 
 def table(weights: list[Weight]) -> str:
@@ -107,11 +127,11 @@ def main() -> None:
     labs = sorted((SITE / "labs").glob("*.html"), key=lambda path: path.stat().st_size)
     if not labs:
         sys.exit(f"{SITE} holds no built lab: run `make book` first")
-    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    if not program:
-        sys.exit("no Chromium: apt install chromium, or set CHROMIUM to its path")
     try:
+        program = chromium()
         from playwright.sync_api import sync_playwright  # here, since only tests and this script need it
+    except FileNotFoundError as error:
+        sys.exit(str(error))
     except ImportError:
         sys.exit("playwright is missing: pip install -r tests/requirements.txt")
     with served(SITE) as address, sync_playwright() as playwright:
