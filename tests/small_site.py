@@ -18,4 +18,5 @@ def small_site(folder, out, settings, warning=None):
         with docutils_namespace():  # a second build registers the same names again
             yield Sphinx(folder, None, out / "html", out / "trees", "html", own | settings, status=None, warning=warning)
     finally:
-        gc.enable()  # `site` turns it off for a process that only builds
+        gc.enable()  # `site` turns it off, and at the end leaves all as it is, for a process that only builds
+        gc.unfreeze()

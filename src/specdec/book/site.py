@@ -208,6 +208,11 @@ def mount_labs(app: Sphinx, page: str, template: str, context: dict[str, Any], d
     context["body"] += scripts(getattr(import_module(f"specdec.book.{LABS[name][0]}"), LABS[name][1]) for name in names)
 
 
+def leave_all(app: Sphinx, error: Exception | None) -> None:
+    """Keep Python from looking for garbage when it ends, too."""
+    gc.freeze()
+
+
 def skip_imported(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Skip what a module imports before autodoc does: that reads and parses the source of each, and then drops it.
 
@@ -223,6 +228,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register everything with Sphinx."""
     # Pages are webs of nodes, and most live as long as the build: Python would look through them for garbage a third of the time.
     gc.disable()
+    app.connect("build-finished", leave_all)
     for name in EVIDENCE:
         app.add_role(name, EvidenceRole())
     app.add_node(element, html=(_visit, _depart), latex=(_pass, _pass), text=(_pass, _pass), man=(_pass, _pass))
