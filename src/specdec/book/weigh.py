@@ -93,9 +93,16 @@ def weigh(tab: Any, address: str, page: str) -> Weight:
     tab.add_init_script(WATCH)
     answers: list[Any] = []
     tab.on("response", lambda answer: answers.append(answer))
+    asked: set[Any] = set()
+    for event, note in (("request", asked.add), ("requestfinished", asked.discard), ("requestfailed", asked.discard)):
+        tab.on(event, lambda request, note=note: note(request))
     tab.goto(f"{address}{page}.html")
-    tab.wait_for_load_state("networkidle")
-    tab.evaluate("document.fonts.ready.then(() => new Promise((done) => setTimeout(done, 200)))")
+    for _ in range(75):  # Playwright's "networkidle" would look on for half a second longer
+        tab.evaluate("document.fonts.ready.then(() => new Promise((done) => setTimeout(done, 400)))")
+        if not any(request.url.startswith(address) for request in asked):
+            break
+    else:
+        raise TimeoutError(f"{page} still waits for {[request.url for request in asked]}")
     seen = tab.evaluate("weighed")
     parts = {answer.url.removeprefix(address): _sizes(answer.url, answer.body()) for answer in answers if answer.ok}
     return Weight(page, parts, seen["paint"], seen["blocking"], seen["shift"])
