@@ -1,12 +1,16 @@
 """Pages run ahead of Sphinx: several at a time, each once, beside their own files; a cell that fails stops the build."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
 
 import pytest
 import yaml
 from bs4 import BeautifulSoup
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn
+from nbformat.v4 import new_code_cell, new_notebook
 from sphinx.errors import ExtensionError
 
 from small_site import small_site
@@ -25,6 +29,9 @@ while not Path("{other}").exists() and time.monotonic() < until:
     time.sleep(0.05)
 assert Path("{other}").exists(), "alone"
 """
+
+# 2 in a build's kernel, which has the imports that pages share (book/forked.py).
+FORKED = 'import sys\n1 + (sys.platform != "linux" or "matplotlib" in sys.modules)'
 
 
 def page(title, *cells, more=""):
@@ -57,7 +64,7 @@ def build(tmp_path):
 def meeting(seconds):
     return {
         "part/a": page("A", MEET.format(mine="a.txt", other="b.txt", seconds=seconds)),
-        "part/b": page("B", MEET.format(mine="b.txt", other="a.txt", seconds=seconds), "1 + 1"),
+        "part/b": page("B", MEET.format(mine="b.txt", other="a.txt", seconds=seconds), FORKED),
     }
 
 
@@ -72,6 +79,16 @@ def test_pages_run_at_the_same_time_each_once_in_its_own_folder_and_the_build_ta
     status = (tmp_path / "build" / "html" / "index.html").read_text("utf-8")
     assert all(f"<p>{round(run['runtime'], 2)}</p>" in status for run in runs.values())
     assert re.search(r">2\s*</pre>", (tmp_path / "build" / "html" / "part" / "b.html").read_text("utf-8"))
+
+
+def test_no_run_enters_the_cache_while_another_drops_old_records(tmp_path):
+    # jupyter-cache asks which records to keep, then which are not among them: one that came between is lost, or its page fails.
+    cache = get_cache(tmp_path)
+    cache.change_cache_limit(1000)  # makes the database too, before the threads
+    runs = [CacheBundleIn(new_notebook(cells=[new_code_cell(str(number))]), "page") for number in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda run: cache.cache_notebook_bundle(run, check_validity=False), runs))
+    assert len(cache.list_cache_records()) == 40
 
 
 def test_one_page_at_a_time_would_be_noticed(build, monkeypatch):

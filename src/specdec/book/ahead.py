@@ -4,17 +4,34 @@ A Sphinx extension. MyST-NB's own client runs a page and puts it into the cache,
 """
 
 import os
+import threading
+from functools import wraps
 from multiprocessing.pool import AsyncResult, ThreadPool
 from pathlib import Path
 from types import SimpleNamespace as Namespace
 from typing import Any
 
 from jupyter_cache import get_cache
+from jupyter_cache.cache.main import JupyterCacheBase
 from myst_nb.core.execute import ExecutionError, create_client
 from myst_nb.core.loggers import SphinxDocLogger
 from myst_nb.core.read import NbReader, create_nb_reader
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+
+from specdec.book import forked
+
+_cache, _caching = JupyterCacheBase.cache_notebook_bundle, threading.Lock()
+
+
+@wraps(_cache)
+def _cache_one_at_a_time(*arguments: Any, **settings: Any) -> Any:
+    """Let no two runs enter the cache at once: one drops old records by two queries, and takes what came between for old."""
+    with _caching:
+        return _cache(*arguments, **settings)
+
+
+JupyterCacheBase.cache_notebook_bundle = _cache_one_at_a_time  # type: ignore[method-assign]
 
 
 class Ahead:
@@ -31,6 +48,7 @@ class Ahead:
         """
         if "myst_nb" not in app.extensions or env.mystnb_config.execution_mode != "cache":
             return
+        forked.use()
         get_cache(env.mystnb_config.execution_cache_path).db  # noqa: B018  # made here, since two runs would both make it
         alone = [page for page in app.config.run_alone if page in pages]
         found = {page: reader for page in pages if page not in alone and (reader := _reader(env, page))}
@@ -72,4 +90,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.add_config_value(name, [], "")
     app.connect("env-before-read-docs", ahead.start)
     app.connect("source-read", ahead.wait)
+    app.connect("build-finished", lambda app, failure: forked.leave())
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
