@@ -16,7 +16,6 @@ function prepare(form) {
         return;
       }
       status.replaceChildren(...Array.from(reason.childNodes, (node) => node.cloneNode(true)));
-      window.MathJax?.typesetPromise?.([status]); // for a check made before the page's maths was set
       answers.hidden = false;
     }, 50);
   });

@@ -460,24 +460,24 @@ CHANGES = [
 @pytest.mark.parametrize(("preset", "changes"), CHANGES)
 def test_every_control_changes_the_page_and_the_address_restores_it(visit, preset, changes):
     page = visit(**preset)
-    before = page.locator(".kv-results").inner_html()
+    undo, seen = [], [page.locator(".kv-results").inner_html()]
     for key, value in changes.items():
         field = page.locator(f"[id$='-{key}']")
-        kept = field.is_checked() if field.get_attribute("type") == "checkbox" else field.input_value()
+        undo.append((field, field.is_checked() if field.get_attribute("type") == "checkbox" else field.input_value()))
         enter(field, value)
-        after = page.locator(".kv-results").inner_html()
-        assert after != before, key
+        seen.append(page.locator(".kv-results").inner_html())
+        assert seen[-1] != seen[-2], key
         assert page.locator(".lab-error").inner_text() == ""
-        enter(field, kept)
-        assert page.locator(".kv-results").inner_html() == before, key
-    for key, value in changes.items():
-        enter(page.locator(f"[id$='-{key}']"), value)
     shared = settled(page, "kv")
     assert answers(visit(shared, **preset)) == answers(page)
     other = visit()
     other.evaluate("address => { location.hash = address; }", shared)
     sync_api.expect(other.locator(".lab-total")).to_have_text(page.locator(".lab-total").inner_text())
     assert answers(other) == answers(page)
+    for field, kept in reversed(undo):
+        assert page.locator(".kv-results").inner_html() == seen.pop()
+        enter(field, kept)
+    assert [page.locator(".kv-results").inner_html()] == seen
 
 
 def enter(field, value):

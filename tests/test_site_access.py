@@ -67,7 +67,7 @@ PLAIN = """() => {
   for (const formula of backwards("main mjx-container:not([display])")) formula.replaceWith(formula.textContent);
   document.querySelectorAll("mjx-math").forEach((formula) => formula.replaceChildren());
   document.querySelectorAll("mjx-assistive-mml > math").forEach((formula) => formula.replaceChildren(formula.textContent));
-  for (const word of backwards("main :is(em, strong, code, span:is(.math, .pre, .std, .doc), :is(pre, .sig) span)"))
+  for (const word of backwards("main :is(em, strong, code, span:is(.math, .std, .doc), :is(pre, .sig) span)"))
     if (word.getAttributeNames().every((name) => name === "class") && !word.querySelector("[data-judged]"))
       word.replaceWith(...word.childNodes);
   for (const shape of backwards("svg:is([role=img], [aria-hidden=true], button *) :not(title, desc)"))

@@ -107,10 +107,12 @@ def test_a_page_takes_the_rules_of_its_own_glyphs_and_the_fonts_they_name():
 def test_a_page_becomes_light():
     script = '<script defer src="../_static/scripts/fontawesome.js?digest=5"></script>'
     page = page_with("x").replace("<head>", f"<head>{script}{light.AUTO}")
-    page = page.replace("</html>", '<i class="fas fa-code"></i></html>')
+    words = '<code><span class="pre">a</span> <span class="pre">&lt;b</span></code>'
+    page = page.replace("</html>", f'<i class="fas fa-code"></i>{words}</html>')
     once = light.lighter(page)
     assert "fontawesome.js" not in once and "<i " not in once and light.AUTO not in once
     assert "../_static/mathjax/MathJax_Math-Italic.woff" in once and once.count(light.NOTICE) == 1
+    assert "<code>a &lt;b</code>" in once
 
 
 def test_what_a_page_uses_stays():

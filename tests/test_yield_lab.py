@@ -299,16 +299,17 @@ CHANGES |= {"map": "draft"}
 def test_every_control_changes_the_page_and_the_address_restores_it(open_labs):  # noqa: F811
     page = open_labs(YieldLab())
     results = page.locator(".lab-panel > :not([role])")  # what is said follows a moment later
-    for key, value in CHANGES.items():
-        before = results.inner_html()
-        enter(field(page, key), value)
-        assert results.inner_html() != before, key
-        enter(field(page, key), FIRST[key])
-        assert results.inner_html() == before, key
+    seen = [results.inner_html()]
     for key, value in CHANGES.items():
         enter(field(page, key), value)
+        seen.append(results.inner_html())
+        assert seen[-1] != seen[-2], key
     shared = settled(page, "yield")
     assert answers(open_labs(YieldLab(), begin=shared)) == answers(page)
+    for key in reversed(CHANGES):
+        assert results.inner_html() == seen.pop()
+        enter(field(page, key), FIRST[key])
+    assert [results.inner_html()] == seen
 
 
 def enter(where, value):

@@ -202,8 +202,13 @@ def icon(classes: str, attributes: str = "") -> str:
     return f'<svg class="{kept}"{attributes} viewBox="0 0 {width} {height}"{named}<path fill="currentColor" d="{path}"/></svg>'
 
 
+# Sphinx's wrap for each word of inline code and of a signature, of use to styles that ours replace: half of the API's elements.
+WORD = re.compile(r'<span class="pre">([^<]*)</span>')
+
+
 def lighter(page: str) -> str:
-    """Return a page with icons drawn and its formulas' rules, without assets that nothing in it uses."""
+    """Return a page with icons drawn and its formulas' rules, without spans for single words or assets that nothing uses."""
+    page = WORD.sub(r"\1", page)
     drawn = ICON.sub(lambda found: icon(found[2], found[3]), page)
     if drawn != page:
         drawn = drawn.replace("</head>", f"{NOTICE}\n</head>", 1)

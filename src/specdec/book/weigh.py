@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,8 @@ watch("paint", (entry) => { if (entry.name === "first-contentful-paint") weighed
 watch("longtask", (entry) => { weighed.blocking += entry.duration - 50; });
 watch("layout-shift", (entry) => { if (!entry.hadRecentInput) weighed.shift += entry.value; });
 """
+
+REST = "document.fonts.ready.then(() => new Promise((done) => setTimeout(done, 400)))"
 
 
 def chromium() -> str:
@@ -90,6 +92,11 @@ def served(site: Path) -> Iterator[str]:
 
 def weigh(tab: Any, address: str, page: str) -> Weight:
     """Open a page in a tab of Playwright's that has nothing cached, and wait until it asks for nothing more."""
+    return begin(tab, address, page)()
+
+
+def begin(tab: Any, address: str, page: str) -> Callable[[], Weight]:
+    """Open a page, and return what waits for its end: two tabs rest at the same time when both have begun."""
     tab.add_init_script(WATCH)
     answers: list[Any] = []
     tab.on("response", lambda answer: answers.append(answer))
@@ -97,26 +104,33 @@ def weigh(tab: Any, address: str, page: str) -> Weight:
     for event, note in (("request", asked.add), ("requestfinished", asked.discard), ("requestfailed", asked.discard)):
         tab.on(event, lambda request, note=note: note(request))
     tab.goto(f"{address}{page}.html")
-    for _ in range(75):  # Playwright's "networkidle" would look on for half a second longer
-        tab.evaluate("document.fonts.ready.then(() => new Promise((done) => setTimeout(done, 400)))")
-        if not any(request.url.startswith(address) for request in asked):
-            break
-    else:
-        raise TimeoutError(f"{page} still waits for {[request.url for request in asked]}")
-    seen = tab.evaluate("weighed")
-    parts = {answer.url.removeprefix(address): _sizes(answer.url, answer.body()) for answer in answers if answer.ok}
-    return Weight(page, parts, seen["paint"], seen["blocking"], seen["shift"])
+    tab.evaluate(f"void (weighed.rest = {REST})")
+
+    def weight() -> Weight:
+        for rest in ["weighed.rest", *[REST] * 74]:  # Playwright's "networkidle" would look on for half a second longer
+            tab.evaluate(rest)
+            if not any(request.url.startswith(address) for request in asked):
+                break
+        else:
+            raise TimeoutError(f"{page} still waits for {[request.url for request in asked]}")
+        seen = tab.evaluate("weighed")
+        parts = {answer.url.removeprefix(address): _sizes(answer) for answer in answers if answer.ok}
+        return Weight(page, parts, seen["paint"], seen["blocking"], seen["shift"])
+
+    return weight
 
 
-def _sizes(url: str, body: bytes) -> tuple[int, int]:
-    packed = url.split("?")[0].endswith(PACKED)
-    return len(body), len(body) if packed else _gzipped(body)
+SIZES: dict[tuple[str | None, ...], tuple[int, int]] = {}  # the same scripts and styles come with every page
 
 
-@functools.cache
-def _gzipped(body: bytes) -> int:
-    """The same scripts and styles come with every page."""
-    return len(gzip.compress(body, 6, mtime=0))
+def _sizes(answer: Any) -> tuple[int, int]:
+    """Bytes of an answer, raw and gzipped; one of the same address, date and length is not asked for again."""
+    kind = (answer.url, *map(answer.headers.get, ("last-modified", "content-length")))
+    if kind not in SIZES:
+        body = answer.body()
+        packed = answer.url.split("?")[0].endswith(PACKED)
+        SIZES[kind] = len(body), len(body) if packed else len(gzip.compress(body, 6, mtime=0))
+    return SIZES[kind]
 
 
 def table(weights: list[Weight]) -> str:
