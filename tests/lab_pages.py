@@ -11,7 +11,8 @@ import pytest
 from specdec.book import site
 from test_site import browser, watched  # noqa: F401  (browser is the fixture)
 
-HEAD = '<!doctype html><html lang="en"><head><meta name="viewport" content="width=device-width"><title>Lab</title></head><body>'
+HEAD = '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Lab</title>'
+HEAD += '<meta name="viewport" content="width=device-width"></head><body>'
 
 
 def html(*labs):
