@@ -61,7 +61,7 @@ def test_it_is_light_and_does_not_jump(wide, narrow, name):
     for weight in (wide.weight, narrow.weight):
         assert weight.parts[f"{name}.html"][0] == (SITE / f"{name}.html").stat().st_size
         assert weight.gzipped < (LAB if name.startswith("labs/") else TEXT), weigh.table([weight])
-        assert weight.shift < SHIFT or name not in ("chapters/one-token", "labs/kv-storage")
+        assert weight.shift < SHIFT
         assert [part for part in weight.parts if re.search(r"fontawesome\.js|fa-\w+-\d00|mathjax.*\.js|sphinx-thebe", part)] == []
         assert any(part.startswith("searchindex.js") for part in weight.parts) == (name == "search")
 

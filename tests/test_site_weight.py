@@ -113,6 +113,8 @@ def test_a_page_becomes_light():
     assert "fontawesome.js" not in once and "<i " not in once and light.AUTO not in once
     assert "../_static/mathjax/MathJax_Math-Italic.woff" in once and once.count(light.NOTICE) == 1
     assert "<code>a &lt;b</code>" in once
+    early = re.findall(r'rel="preload"[^>]* href="../_static/mathjax/([^"]*)"', once)
+    assert early == ["MathJax_Main-Regular.woff", "MathJax_Math-Italic.woff"]
 
 
 def test_what_a_page_uses_stays():

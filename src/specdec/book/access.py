@@ -22,6 +22,8 @@ REPAIRS = (
     (r' role="doc-(?:biblioentry|backlink)"', ""),
     # The corner of a table heads nothing.
     (r"<th\b[^>]*></th>|<th\b[^>]*><p></p></th>", "<td></td>"),
+    # The contents beside a page open at the section in sight, by script: the first is open from the start, or the rest jumps.
+    (r'(<nav id="pst-page-toc-nav"[^>]*>\s*<ul[^>]*>\s*<li class="toc-h2 nav-item toc-entry)"', r'\1 active"'),
     # Emoji in the table of runs: empty boxes where no font has them, and read out as "white heavy check mark".
     (r">\u2705<", ">ran<"),
     (r">\u274c<", ">failed<"),

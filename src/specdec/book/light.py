@@ -44,6 +44,10 @@ FONTS = "output/chtml/fonts/woff-v2"
 # MathJax measures the text around a formula to make letters of the same height; 0.442 is its own fonts' height of an x.
 STYLE = '<style id="maths">/* MathJax 3, Apache License 2.0 */ mjx-container[jax] { font-size: calc(1ex / 0.442); } '
 
+# The fonts of nearly all formulas come before the layout asks for them, so that few lines change their height when they arrive.
+EARLY = re.compile(r'"(\S+/MathJax_(?:Main-Regular|Math-Italic)\.woff)"')
+PRELOAD = '<link rel="preload" as="font" type="font/woff" crossorigin="" href="{}"/>\n'
+
 ICON = re.compile(r'<(i|span) class="([^"]*\bfa-[^"]*)"([^>]*)></\1>')
 NOTICE = "<!-- Icons: Font Awesome Free 6 by @fontawesome, fontawesome.com/license/free (CC BY 4.0) -->"
 FAMILIES = {"fas": "fas", "fa-solid": "fas", "far": "far", "fa-regular": "far", "fab": "fab", "fa-brands": "fab"}
@@ -220,7 +224,8 @@ def lighter(page: str) -> str:
     root = re.search('data-content_root="([^"]*)"', page)
     if root and "<mjx-container" in page:
         style = maths_style(page).replace("FONTS/", f"{root[1]}_static/mathjax/")
-        page = page.replace("</head>", f"{STYLE}\n{style}</style>\n</head>", 1)
+        early = "".join(map(PRELOAD.format, EARLY.findall(style)))
+        page = page.replace("</head>", f"{early}{STYLE}\n{style}</style>\n</head>", 1)
     return page
 
 
