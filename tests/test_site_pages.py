@@ -66,6 +66,18 @@ def test_it_is_light_and_does_not_jump(wide, narrow, name):
         assert any(part.startswith("searchindex.js") for part in weight.parts) == (name == "search")
 
 
+# Links in the contents beside a page that end beyond the screen; their column hides what it cuts.
+CUT = """() => [...document.querySelectorAll("#pst-page-toc-nav a")].filter((link) => {
+  const words = document.createRange();
+  words.selectNodeContents(link);
+  return words.getBoundingClientRect().right > innerWidth;
+}).map((link) => link.textContent)"""
+
+
+def test_the_contents_beside_it_are_whole(wide):
+    assert wide.evaluate(CUT) == []
+
+
 # A quiz waits between emptying its status and filling it: a tenth of that here.
 SOON = "setTimeout = ((wait) => (done, after, ...more) => wait(done, after / 10, ...more))(setTimeout)"
 # What a quiz says once it says something: an answer empties its status at once, and fills it a moment later.
