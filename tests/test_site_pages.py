@@ -202,6 +202,14 @@ def test_what_a_page_complains_of_and_asks_elsewhere_is_seen(visit):  # noqa: F8
     assert "wrong" in page.complaints and any("missing" in words for words in page.complaints)
 
 
+def test_contents_that_are_cut_are_seen(visit):  # noqa: F811
+    page = visit("chapters/notation")
+    page.evaluate("link => { link.append('x'.repeat(99)); }", page.query_selector("#pst-page-toc-nav a"))
+    assert page.evaluate(CUT) == []
+    page.add_style_tag(content="#pst-page-toc-nav a.nav-link { overflow-wrap: normal }")
+    assert len(page.evaluate(CUT)) == 1
+
+
 def test_what_is_small_or_lost_on_paper_is_seen(visit):  # noqa: F811
     page = visit("chapters/notation")
     assert too_small(page) == [] and on_paper(page) == {}
