@@ -9,15 +9,19 @@ import html
 import io
 import os
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from bs4 import BeautifulSoup
 
 from small_site import small_site
 from specdec.book import light, weigh
-from test_site import PAGES, SITE, browser, built  # noqa: F401  (browser is the fixture)
+from test_site import PAGES, SITE, address, browser, built, context, visit  # noqa: F401  (fixtures among them)
 from test_site_pages import SHIFT
 
 # ---- built pages ------------------------------------------------------------------------------------------------------------
@@ -34,7 +38,7 @@ def test_every_formula_is_typeset_and_every_glyph_has_its_rule(name):
     rules = page.css_first("style#maths").text() if glyphs else ""
     assert {glyph for glyph in glyphs if not re.search(rf"{glyph}\b[^{{}}]*::before", rules)} == set()
     fonts = re.findall(r'url\("([^"]*)"\)', rules)
-    assert all((SITE / name).parent.joinpath(font).is_file() for font in fonts)
+    assert all((SITE / name).parent.joinpath(font).is_file() for font in fonts if not font.startswith("data:"))
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -58,12 +62,62 @@ def test_a_weight_is_exact_and_a_jump_is_seen(browser, tmp_path):  # noqa: F811
     (tmp_path / "a.css").write_text(style)
     (tmp_path / "jumps.html").write_text(text)
     (tmp_path / "stays.html").write_text(text.replace("300px", "0px"))
-    with weigh.served(tmp_path) as address:
-        jumps, stays = (weigh.weigh(browser.new_page(), address, page) for page in ("jumps", "stays"))
+    with weigh.served(tmp_path) as root:
+        jumps, stays = (weigh.weigh(browser.new_page(), root, page) for page in ("jumps", "stays"))
     assert jumps.parts["a.css"] == (len(style), len(gzip.compress(style.encode(), 6, mtime=0)))
     assert jumps.raw == len(style) + len(text)
     assert stays.shift == 0 < SHIFT < jumps.shift
     assert jumps.paint > 0
+
+
+@contextmanager
+def served_in_pieces(page):
+    """Serve a page on loopback, the second half of it half a second after the first, and yield its address."""
+
+    class InPieces(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            half = len(page) // 2
+            for wait, piece in ((0, page[:half]), (0.5, page[half:])):
+                time.sleep(wait)
+                self.wfile.write(piece.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), InPieces) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize("change", [str, light.lighter])
+def test_a_page_that_comes_in_pieces_does_not_jump(browser, change):  # noqa: F811
+    rows = f"<tr><td>x<td>{'words ' * 40}" * 10 + f"<tr><td>{'x' * 90}<td>words" * 10
+    page = f'<!doctype html><html><head></head><body><table>{rows}</table>{light.END}"></footer></body></html>'
+    with served_in_pieces(change(page)) as root:
+        weight = weigh.weigh(browser.new_page(), root, "index")
+    if change is str:
+        assert weight.shift > SHIFT and weight.paint < 500
+    else:
+        assert weight.shift == 0 and weight.paint > 500
+
+
+PLACES = "[...document.querySelectorAll('.bd-article *')].map((part) => part.getBoundingClientRect().y)"
+
+
+@pytest.mark.parametrize("name", ["chapters/notation", "chapters/one-token"])
+def test_nothing_moves_when_the_fonts_of_formulas_arrive(visit, browser, name):  # noqa: F811
+    page = visit(name, 390)
+    page.evaluate(weigh.REST)
+    without = browser.new_page(viewport={"width": 390, "height": 900})
+    without.route("**/*.woff", lambda font: font.abort())
+    without.goto(page.url)
+    without.evaluate(weigh.REST)
+    assert without.evaluate(PLACES) == page.evaluate(PLACES)
 
 
 def test_typesetting_keeps_the_meaning():
@@ -100,7 +154,8 @@ def test_a_page_takes_the_rules_of_its_own_glyphs_and_the_fonts_they_name():
     glyphs = dict(re.findall(r'mjx-c\.mjx-(\w+)\S*::before {[^"]*content: "([^"]*)"', style))
     assert glyphs == {"c7B": "{", "c7D": "}", "c1D465": "x"}, "x, and not y"
     assert "mjx-mtable" not in style
-    assert set(re.findall(r"MathJax_[\w-]+", style)) == {"MathJax_Zero", "MathJax_Main-Regular", "MathJax_Math-Italic"}
+    assert set(re.findall(r"MathJax_[\w-]+", style)) == {"MathJax_Main-Regular", "MathJax_Math-Italic"}
+    assert style.count('MJXZERO; src: url("data:font/woff;base64,') == 1
     assert "MathJax_AMS" in light.maths_style(page_with(r"\mathbb{E}"))
 
 

@@ -11,6 +11,7 @@ import os
 import pickle
 import re
 import shutil
+from base64 import b64encode
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import cache, wraps
@@ -44,9 +45,15 @@ FONTS = "output/chtml/fonts/woff-v2"
 # MathJax measures the text around a formula to make letters of the same height; 0.442 is its own fonts' height of an x.
 STYLE = '<style id="maths">/* MathJax 3, Apache License 2.0 */ mjx-container[jax] { font-size: calc(1ex / 0.442); } '
 
-# The fonts of nearly all formulas come before the layout asks for them, so that few lines change their height when they arrive.
+# The fonts of nearly all formulas come before the layout asks for them, so that their letters are seen with the words around.
 EARLY = re.compile(r'"(\S+/MathJax_(?:Main-Regular|Math-Italic)\.woff)"')
 PRELOAD = '<link rel="preload" as="font" type="font/woff" crossorigin="" href="{}"/>\n'
+# This one is empty, and its lines are the height of every formula's: it stands in the page, so that none moves when fonts arrive.
+ZERO = "MathJax_Zero.woff"
+
+# A page in pieces is painted in pieces; more rows make a table's columns anew, and all below it jump. Paint when all have come.
+END = '<footer class="prev-next-footer'
+EXPECT = '<link rel="expect" href="#article-end" blocking="render"/>\n'
 
 ICON = re.compile(r'<(i|span) class="([^"]*\bfa-[^"]*)"([^>]*)></\1>')
 NOTICE = "<!-- Icons: Font Awesome Free 6 by @fontawesome, fontawesome.com/license/free (CC BY 4.0) -->"
@@ -169,7 +176,13 @@ def maths_style(page: str) -> str:
     families = set(re.findall(r"MJX[\w-]+", " ".join(rule for _, rule in kept)))
     faces = [rule for selector, rule, _ in _rules() if selector.startswith("@font-face")]
     fonts = [("@font-face", rule) for rule in faces if families.intersection(re.findall(r"MJX[\w-]+", rule))]
-    return "\n".join(f"{selector} {{{rule}}}" for selector, rule in [*fonts, *kept])
+    style = "\n".join(f"{selector} {{{rule}}}" for selector, rule in [*fonts, *kept])
+    return style.replace(f"FONTS/{ZERO}", f"data:font/woff;base64,{_zero()}")
+
+
+@cache
+def _zero() -> str:
+    return b64encode((_folder("sphinx-mathjax-offline", "static/mathjax") / FONTS / ZERO).read_bytes()).decode()
 
 
 @cache
@@ -226,6 +239,8 @@ def lighter(page: str) -> str:
         style = maths_style(page).replace("FONTS/", f"{root[1]}_static/mathjax/")
         early = "".join(map(PRELOAD.format, EARLY.findall(style)))
         page = page.replace("</head>", f"{early}{STYLE}\n{style}</style>\n</head>", 1)
+    if "<table" in page and END in page:
+        page = page.replace(END, END.replace(" ", ' id="article-end" ', 1), 1).replace("</head>", f"{EXPECT}</head>", 1)
     return page
 
 
