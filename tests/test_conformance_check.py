@@ -286,6 +286,13 @@ def test_what_the_adapter_raises_is_told_from_what_the_sampler_raises():
         assert says in check.report(adapted, FEW[:1]).findings[0].says
 
 
+@pytest.mark.parametrize("above", [0, 1, Fraction(0), Fraction(1, 2)])
+def test_a_division_by_zero_reads_alike_on_every_python(above):
+    with pytest.raises(ZeroDivisionError) as raised:
+        above / Fraction(0)
+    assert guard.described(raised.value) == "ZeroDivisionError: division by zero"
+
+
 def test_a_decoder_that_remembers_between_runs_is_not_judged_and_told_why():
     class Remembers(Speculative):
         def round_gamma(self, state):
