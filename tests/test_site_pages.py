@@ -78,6 +78,29 @@ def test_the_contents_beside_it_are_whole(wide):
     assert wide.evaluate(CUT) == []
 
 
+# What a reader of a phone can't bring into sight: formulas in a line that end beyond their box, captions beyond the screen.
+# And in the dark, outputs of ours that do not begin where their cell does, as the theme's box for others would have it.
+LOST = """() => {
+  const right = (part) => part.getBoundingClientRect().right, left = (part) => part.getBoundingClientRect().left;
+  const all = (where, wrong) => [...document.querySelectorAll(where)].filter(wrong).map((part) => part.textContent.slice(0, 60));
+  return {
+    formulas: all("span.math", (part) => right(part.querySelector("mjx-math")) > right(part) + 1),
+    captions: all(".result-table caption", (part) => right(part) > innerWidth),
+    outputs: all(".cell > .cell_output .text_html > :is(.result-table, .book-figure, .book-lab)", (part) =>
+      left(part) !== left(part.closest(".cell"))),
+  };
+}"""
+
+
+def lost(page):
+    """What of a page is cut or out of line, by kind."""
+    return {kind: where for kind, where in page.evaluate(LOST).items() if where}
+
+
+def test_its_formulas_captions_and_outputs_are_whole_and_in_line(narrow):
+    assert lost(narrow) == {}
+
+
 # A quiz waits between emptying its status and filling it: a tenth of that here.
 SOON = "setTimeout = ((wait) => (done, after, ...more) => wait(done, after / 10, ...more))(setTimeout)"
 # What a quiz says once it says something: an answer empties its status at once, and fills it a moment later.
@@ -208,6 +231,25 @@ def test_contents_that_are_cut_are_seen(visit):  # noqa: F811
     assert page.evaluate(CUT) == []
     page.add_style_tag(content="#pst-page-toc-nav a.nav-link { overflow-wrap: normal }")
     assert len(page.evaluate(CUT)) == 1
+
+
+def test_what_is_cut_or_out_of_line_is_seen(visit):  # noqa: F811
+    page = visit("chapters/results", 390, "dark")
+    assert lost(page) == {}
+    page.add_style_tag(content=""".bd-article .result-table caption { position: static; max-width: none }
+      .cell_output .text_html { padding: 0.5rem !important } .math mjx-math { width: 800px !important }""")
+    assert set(lost(page)) == {"formulas", "captions", "outputs"}
+
+
+def test_a_table_fades_where_it_goes_on_until_it_is_scrolled_to(visit):  # noqa: F811
+    page = visit("chapters/notation", 390)
+    table = page.locator(".pst-scrollable-table-container").first
+    mask = "part => getComputedStyle(part).maskImage"
+    assert "gradient" in table.evaluate(mask)
+    table.evaluate("part => part.scrollTo(part.scrollWidth, 0)")
+    page.wait_for_function("part => getComputedStyle(part).maskImage === 'none'", arg=table.element_handle())
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.wait_for_function("part => getComputedStyle(part).maskImage === 'none'", arg=table.element_handle())
 
 
 def test_what_is_small_or_lost_on_paper_is_seen(visit):  # noqa: F811

@@ -236,6 +236,13 @@ def test_a_numbered_equation_keeps_its_number_and_its_links(build):
     assert not [script for script in page.select("script[src]") if "mathjax" in script["src"]]
 
 
+def test_a_line_does_not_begin_with_what_closes_behind_a_formula(build):
+    page, _ = build("Here ($x$), and $y$ is\n$z$.\n")
+    joiner = light.JOINER
+    words = "|".join(part if isinstance(part, str) else "-" for part in page.select_one("p").children)
+    assert " ".join(words.split()) == f"Here ({joiner}|-|{joiner}), and |-| is |-|{joiner}."
+
+
 def test_wrong_tex_on_a_page_is_a_warning_with_its_place(build):
     page, warnings = build("Here is $\\frac{1 & 2$.\n")
     assert "index.md:3" in warnings and "WARNING" in warnings and "MathJax can't read" in warnings

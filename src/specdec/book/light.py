@@ -134,10 +134,17 @@ def _formula(node: nodes.Element, tex: str, display: bool) -> str:
         return f"<code>{html.escape(tex)}</code>"
 
 
+OPENS, CLOSES = "([\u201c\u2018", ".,;:!?)]\u201d\u2019\u2026"
+JOINER = "\u2060"  # beside a formula a line may break, even before a full stop, unless a word joiner stands between them
+
+
 def visit_math(translator: Any, node: nodes.math) -> None:
-    """Write a formula within a line."""
+    """Write a formula within a line, on one line with what opens before it and what closes behind it."""
     start = translator.starttag(node, "span", "", CLASS="math notranslate nohighlight")
-    translator.body.append(f"{start}{_formula(node, node.astext(), False)}</span>")
+    place = node.parent.index(node)
+    before, behind = (node.parent[at].astext() if 0 <= at < len(node.parent) else "" for at in (place - 1, place + 1))
+    joined = [JOINER if before and before[-1] in OPENS else "", JOINER if behind and behind[0] in CLOSES else ""]
+    translator.body.append(f"{start}{_formula(node, node.astext(), False)}</span>".join(joined))
     raise nodes.SkipNode
 
 

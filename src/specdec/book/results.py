@@ -77,4 +77,4 @@ def verdicts() -> ResultTable:
         for what, bar, value, sign in asked
     ]  # fmt: skip
     caption = f"The bars for {'AVX-512' if wide() else 'AVX2'} kernels, and the record"
-    return table(("figure", "bar", "measured", ""), rows, caption)
+    return table(("figure", "bar", "measured", "verdict"), rows, caption)

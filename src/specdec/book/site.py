@@ -17,6 +17,7 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from specdec.book import access, light
+from specdec.book.citations import BookStyle
 
 EVIDENCE = {
     "derived": "follows from a definition here, checked exactly",
@@ -242,6 +243,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.connect("autodoc-skip-member", skip_imported)
     # At each citation sphinxcontrib-bibtex asks for it, and pybtex would search all that is installed.
     register_plugin("pybtex.backends", "plaintext", Backend, force=True)
+    register_plugin("pybtex.style.formatting", "book", BookStyle, force=True)
     light.setup(app)
     app.config.template_bridge = "specdec.book.site.Templates"  # type: ignore[attr-defined]
     for part in ("repository", "ahead", "outlines", "notebooks"):
