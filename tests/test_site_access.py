@@ -307,7 +307,8 @@ def test_each_repair_is_still_needed_and_twice_is_once():
       <svg class="a theme-switch b" viewBox="0 0 1 1" role="img"><title>Light</title></svg>
       <div class="sidebar-primary-item">
 
-      <a class="navbar-brand logo"></a></div> <div role="list" class="citation-list"><div role="doc-biblioentry"></div></div>
+      <a class="navbar-brand logo"></a></div> Solution to<a> Exercise 1</a>
+      <div role="list" class="citation-list"><div role="doc-biblioentry"></div></div>
       <nav id="pst-page-toc-nav" class="page-toc"> <ul class="nav">
       <li class="toc-h2 nav-item toc-entry"></li> <li class="toc-h2 nav-item toc-entry"></li> </ul></nav>
       <th class="head"></th> <td><p>\u2705</p></td> <abbr title="ValueError">\u274c</abbr>"""

@@ -41,6 +41,13 @@ def build(tmp_path):
     return build
 
 
+def test_a_number_stays_with_its_unit_and_its_sign(build):
+    page, _ = build("It takes 5 ms, 7.4 % of 10 GB/s at γ = 1. See 3 models, x = y, `5 ms` and the code.\n\n```\n5 ms\n```\n")
+    held = "It takes 5~ms, 7.4~% of 10~GB/s at γ~=~1. See 3 models, x = y, 5 ms and the code."
+    assert page.select_one("p").text.replace("\u00a0", "~") == held
+    assert page.select_one("pre").text.strip() == "5 ms"
+
+
 @pytest.mark.parametrize("kind", ["derived", "assumed", "measured", "cited"])
 def test_a_badge_is_a_word_with_its_meaning(build, kind):
     page, warnings = build(f"| mean |\n|---|\n| {{{kind}}}`49/25` |\n\n{{{kind}}}`$\\alpha$` here.\n")
@@ -55,7 +62,7 @@ def test_a_quiz_is_a_form_with_labels_and_folded_reasons(build):
     page, warnings = build(GOOD + "\n" + GOOD)
     assert not warnings
     first, second = page.select("form.quiz")
-    assert first.legend.text == "Which is α?"
+    assert first.legend.text == "Which is α\u2060?"
     assert [label.text for label in first.select("label")] == ["a)\u00a0one q", "b)\u00a0two"]
     assert [label["for"] for label in first.select("label")] == [field["id"] for field in first.select("input")]
     assert {field["name"] for field in first.select("input")} == {"quiz-1"}
@@ -63,7 +70,7 @@ def test_a_quiz_is_a_form_with_labels_and_folded_reasons(build):
     assert first.button.has_attr("hidden")  # the script shows it
     assert first.select_one("[role=status]").text == ""
     reasons = [item.text.split("\n") for item in first.select("details li")]
-    assert reasons[0][:2] == ["a) is not right.", "No: that is q."]
+    assert reasons[0][:2] == ["a) is not right.", "No: that is q\u2060."]
     assert [line for line in reasons[1] if line] == ["b) is right.", "Yes.", "A second paragraph."]
 
 

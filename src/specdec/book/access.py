@@ -17,6 +17,8 @@ REPAIRS = (
     (r'(<svg class="[^"]*\btheme-switch\b[^>]*?) role="img"><title>[^<]*</title>', r'\1 aria-hidden="true">'),
     # The title of the book stands in no landmark.
     (r'<div class="sidebar-primary-item">(?=\s*<a class="navbar-brand)', '<div class="sidebar-primary-item" role="banner">'),
+    # The link's line begins under the space before it.
+    (r"Solution to(<a\b[^>]*>) ", r"Solution to \1"),
     # A list whose children are no items, and a role that ARIA has withdrawn.
     (r'<div role="list" class="citation-list">', '<div class="citation-list">'),
     (r' role="doc-(?:biblioentry|backlink)"', ""),

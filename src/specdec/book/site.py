@@ -14,6 +14,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.jinja2glue import BuiltinTemplateLoader
 from sphinx.pycode import ModuleAnalyzer
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from specdec.book import access, light
@@ -46,6 +47,24 @@ class EvidenceRole(SphinxRole):
         whole = nodes.inline("", "", classes=["evidence", f"evidence-{self.name}"])
         whole += [*content, nodes.Text("\u00a0"), badge]
         return [whole], messages
+
+
+# Spaces that hold a number to its unit, and both sides of a relation to a number.
+HELD = re.compile(r"(?<=\d) (?=(?:ms|µs|s|[KMG]i?B)\b|%)|(?<=[\w)\]]) (?=[=<>≤≥] [\d.])|(?<=[=<>≤≥]) (?=[\d.])")
+
+
+class HoldTogether(SphinxPostTransform):
+    """No line of the site ends between a number and its unit, nor within γ = 1."""
+
+    default_priority = 900
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Put no-break spaces into the text, code aside."""
+        for text in list(self.document.findall(nodes.Text)):
+            held = HELD.sub("\u00a0", text)
+            if held != text and not isinstance(text.parent, nodes.literal | nodes.math | nodes.FixedTextElement):
+                text.parent.replace(text, nodes.Text(held))
 
 
 class element(nodes.General, nodes.Element):
@@ -245,6 +264,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     register_plugin("pybtex.backends", "plaintext", Backend, force=True)
     register_plugin("pybtex.style.formatting", "book", BookStyle, force=True)
     light.setup(app)
+    app.add_post_transform(HoldTogether)
     app.config.template_bridge = "specdec.book.site.Templates"  # type: ignore[attr-defined]
     for part in ("repository", "ahead", "outlines", "notebooks"):
         app.setup_extension(f"specdec.book.{part}")
