@@ -609,7 +609,7 @@ def test_a_bar_beyond_its_limit_is_marked_and_what_is_kept_back_stays_at_the_end
     kept, excess = (bar.locator(f"rect.{kind}").first for kind in ("kv-part-8", "kv-frontier"))
     assert kept.get_attribute("x") == excess.get_attribute("x")
     end = float(kept.get_attribute("x")) + float(kept.get_attribute("width"))
-    assert end == pytest.approx(int(bar.get_attribute("width")) - 1, abs=0.15)  # the memory's, since more than all of it is not asked
+    assert end == pytest.approx(int(bar.get_attribute("width")) - 1, abs=0.15)  # where memory ends: no more is asked for
 
 
 def test_without_javascript_the_same_setting_is_a_table(visit):
