@@ -603,6 +603,15 @@ def test_the_bar_adds_up_to_the_memory(visit):
     assert sum(float(x.replace(",", "")) * (1 if unit == "G" else 1 / 1024) for x, unit in shares) == pytest.approx(80, abs=0.05)
 
 
+def test_a_bar_beyond_its_limit_is_marked_and_what_is_kept_back_stays_at_the_end_of_the_memory(visit):
+    bar = visit().locator("figure svg").first
+    assert bar.get_attribute("aria-label").startswith("Memory of one rank, over its limit by ")
+    kept, excess = (bar.locator(f"rect.{kind}").first for kind in ("kv-part-8", "kv-frontier"))
+    assert kept.get_attribute("x") == excess.get_attribute("x")
+    end = float(kept.get_attribute("x")) + float(kept.get_attribute("width"))
+    assert end == pytest.approx(int(bar.get_attribute("width")) - 1, abs=0.15)  # where memory ends: no more is asked for
+
+
 def test_without_javascript_the_same_setting_is_a_table(visit):
     page, (whole, _) = visit(script=False), kv_lab.solved(kv_lab.KVLab.filled(LAB))
     text = page.locator(".result-table").inner_text()

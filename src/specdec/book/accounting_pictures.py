@@ -19,7 +19,7 @@ def count_by_gamma(alphas: Sequence[Any], largest: int, caption: str) -> Drawing
         means = [float(expected_count(alpha, gamma)) for gamma in gammas]
         limit = 1 / (1 - float(alpha))
         ax.plot(gammas, means, marker=marker, markersize=4, color=colour, linestyle=dashes)
-        ax.axhline(limit, color=colour, linewidth=0.8, linestyle=":")
+        ax.hlines(limit, 0, largest, color=colour, linewidth=0.8, linestyle=":")
         ax.annotate(f"α = {float(alpha):g}", (largest, means[-1]), (8, 0), textcoords="offset points", va="center")
         told.append(f"alpha {float(alpha):g}: {means[2]:.2f} at gamma 2, {means[-1]:.2f} at gamma {largest}, limit {limit:.2f}")
     ax.set(xlabel="proposals per round γ", ylabel="tokens per round E[K]", xlim=(0, largest + 1.6), ylim=(0.8, None))
@@ -31,7 +31,7 @@ def count_laws(laws: Mapping[str, Sequence[Any]], caption: str) -> Drawing:
     """Laws of the output count side by side: one hatched bar a law at each count from 1."""
     fig, ax = new(5.5, 3.2)
     width, told = 0.8 / len(laws), []
-    for place, ((name, law), hatch) in enumerate(zip(laws.items(), ("", "///", "..."), strict=False)):
+    for place, ((name, law), hatch) in enumerate(zip(laws.items(), ("", "///", ".."), strict=False)):
         shares = [float(weight) for weight in law]
         where = np.arange(1, len(shares) + 1) + (place - (len(laws) - 1) / 2) * width
         face = COLOURS[place] if not hatch else "none"
@@ -96,7 +96,7 @@ def round_and_alone(parts: Mapping[str, Any], count: Any, step: Any, unit: str, 
     """A round's time by part (draft, verify, overhead), above the time in which the target alone makes ``count`` tokens."""
     fig, ax = new(5.8, 2.3)
     start, told = 0.0, []
-    for (name, time), hatch, colour in zip(parts.items(), ("...", "", "///"), COLOURS, strict=False):
+    for (name, time), hatch, colour in zip(parts.items(), ("..", "", "///"), COLOURS, strict=False):
         look = {"facecolor": colour, "alpha": 0.6} if not hatch else {"facecolor": "none", "edgecolor": colour, "hatch": hatch}
         ax.barh(1, float(time), 0.5, left=start, label=f"{name} {float(time):g}", **look)
         start += float(time)

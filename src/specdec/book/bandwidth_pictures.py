@@ -72,7 +72,7 @@ def parts_by_rows(models: Mapping[str, Sequence[Mapping[str, Any]]], caption: st
         unit, scale = ("ms", 1e3) if rows[-1]["measured"] >= 1e4 else ("µs", 1.0)
         places = np.arange(len(rows))
         measured, base = np.array([row["measured"] for row in rows]) / scale, np.zeros(len(rows))
-        for (part, label), hatch, colour in zip(labels.items(), ("", "///", "...", "xxx"), COLOURS, strict=False):
+        for (part, label), hatch, colour in zip(labels.items(), ("", "///", "..", "xxx"), COLOURS, strict=False):
             height = np.array([row[part] for row in rows]) / scale
             face = "none" if hatch else colour
             ax.bar(places, height, 0.6, base, facecolor=face, edgecolor=colour, hatch=hatch, label=label)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from matplotlib.colors import to_rgba
+
 from specdec.book.figures import COLOURS, Drawing, figure, new
 
 Path = tuple[tuple[int, ...], tuple[str, ...]]
@@ -24,13 +26,14 @@ def round_tree(paths: Mapping[Path, Any], symbols: Sequence[str], caption: str) 
         accepted = origins[-1] == "accepted"
         start = (places[parent][0] + (0.1 if x > 1 else 0.2), places[parent][1])
         ax.plot(*zip(start, (x - 0.1, y), strict=True), color="black", linestyle="-" if accepted else "--", linewidth=1)
-        ax.plot(x, y, marker="o" if accepted else "D", markersize=15, color=COLOURS[0 if accepted else 1], alpha=0.3)
+        marker, colour = ("o", COLOURS[0]) if accepted else ("D", COLOURS[1])
+        ax.plot(x, y, marker=marker, markersize=15, markerfacecolor=to_rgba(colour, 0.3), markeredgecolor=colour)
         ax.annotate(symbols[tokens[-1]], (x, y), ha="center", va="center", weight="bold")
-        beside = {"xytext": (0, 11), "ha": "center"} if _children(path, weights) else {"xytext": (12, 0), "va": "center"}
+        beside = {"xytext": (0, 12), "ha": "center"} if _children(path, weights) else {"xytext": (15, 0), "va": "center"}
         ax.annotate(str(weights[path]), (x, y), textcoords="offset points", size=9.5, **beside)
         if accepted and x == depth:
             ax.plot([x + 0.42, x + 0.55], [y, y], color="black", linestyle=":", linewidth=1)
-            ax.plot(x + 0.61, y, marker="s", markersize=8, color=COLOURS[2], alpha=0.5)
+            ax.plot(x + 0.61, y, marker="s", markersize=8, markerfacecolor=to_rgba(COLOURS[2], 0.5), markeredgecolor=COLOURS[2])
     rows = [y for _, y in places.values()]
     ax.set(xlim=(-0.25, depth + 0.75), ylim=(max(rows) + 0.6, -1.5))
     heads = ["", "first token", "second token", *(f"token {n}" for n in range(3, depth + 1))][: depth + 1]

@@ -133,27 +133,33 @@ export function stacked(c) {
 }
 
 function bar(c, width) {
-  const parts = stacked(c);
-  const over = c.storage.bytes > c.budget;
-  const sum = Number(parts.reduce((sum, [, bytes]) => sum + bytes, 0n));
-  const wide = (bytes) => (Number(bytes) / sum) * (width - 2);
+  const parts = stacked(c), available = c.memory - c.reserve, over = c.storage.bytes - c.budget, fits = over <= 0n;
+  const whole = over > c.reserve ? available + over : c.memory;
+  const wide = (bytes) => (Number(bytes) / Number(whole)) * (width - 2), limit = wide(available) + 1;
+  const excess = (x, y, width, height) => `<rect class="kv-frontier" x="${x.toFixed(1)}" y="${y}" width="${width.toFixed(1)}" height="${height}"/>`;
   let inside = "", letters = "", x = 1;
   parts.forEach(([name, bytes], i) => {
     const letter = "ABCDEFGHI"[i], own = wide(bytes), kind = PARTS.indexOf(name);
-    inside += `<rect class="kv-part kv-part-${kind}" x="${x.toFixed(1)}" y="20" width="${Math.max(own, 0.5).toFixed(1)}" height="34"/>`;
-    if (own > 14) letters += text((x + own / 2).toFixed(1), 42, letter, 'text-anchor="middle" class="lab-strong lab-over"');
+    const [top, high] = fits || name !== "kept back" ? [20, 34] : [58, 13]; // below what runs over it
+    if (name === "kept back") x = limit;
+    inside += `<rect class="kv-part kv-part-${kind}" x="${x.toFixed(1)}" y="${top}" width="${Math.max(own, 0.5).toFixed(1)}" height="${high}"/>`;
+    if (own > 14) letters += text((x + own / 2).toFixed(1), top + high / 2 + 5, letter, 'text-anchor="middle" class="lab-strong lab-over"');
     x += own;
     const y = 84 + 22 * i;
     inside += `<rect class="kv-part kv-part-${kind}" x="1" y="${y - 13}" width="18" height="17"/>`;
     inside += text(32, y, letter, 'text-anchor="middle" class="lab-strong"') + text(44, y, name) + text(Math.min(width - 2, 420), y, size(bytes), 'text-anchor="end"');
   });
-  const limit = wide(c.memory - c.reserve) + 1;
-  inside += `<path class="kv-frontier" d="M${limit.toFixed(1)} 15V59"/>${letters}`;
+  inside += `<path class="kv-frontier" d="M${limit.toFixed(1)} 15V59"/>`;
   const near = limit > width / 2;
-  inside += text(limit.toFixed(1), 11, `limit ${size(c.memory - c.reserve)}`, `text-anchor="${near ? "end" : "start"}"`);
-  const label = `Memory of one rank, ${over ? "more than there is" : "within its limit"}: `
-    + parts.map(([name, bytes]) => `${name} ${size(bytes)}`).join(", ");
-  return picture(width, 74 + 22 * parts.length, label, inside);
+  inside += text(limit.toFixed(1), 11, `limit ${size(available)}`, `text-anchor="${near ? "end" : "start"}"`);
+  const row = (name, bytes) => `${name} ${size(bytes)}`;
+  const label = `Memory of one rank, ${fits ? "within its limit" : row("over its limit by", over)}: ${parts.map((part) => row(...part)).join(", ")}`;
+  const rows = parts.length + (fits ? 0 : 1), y = 62 + 22 * rows;
+  if (!fits) {
+    inside += excess(limit, 20, wide(over), 34) + excess(2, y - 12, 16, 15);
+    inside += text(44, y, "over the limit") + text(Math.min(width - 2, 420), y, size(over), 'text-anchor="end"');
+  }
+  return picture(width, 74 + 22 * rows, label, inside + letters);
 }
 
 const ROWS = 10;

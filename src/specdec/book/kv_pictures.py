@@ -22,7 +22,7 @@ def growth(shapes: Mapping[str, tuple[CacheShape, str]], longest: int, caption: 
         lengths = _doublings(128, min(longest, shape.longest or longest))
         stored = [Plan(shape).storage(length, 1).bytes for length in lengths]
         ax.plot(lengths, stored, color=colour, linestyle=dashes)
-        text, at, shift = (label.replace(", ", ",\n"), 0, (2, 7)) if place == "left" else (label, -1, (5, -3))
+        text, at, shift = (label.replace(", ", ",\n"), 0, (2, 11)) if place == "left" else (label, -1, (5, -3))
         ax.annotate(text, (lengths[at], stored[at]), shift, textcoords="offset points", fontsize=9.5)
         said.append(f"{label}: {stored[0] / MIB:.3g} MiB at {lengths[0]} tokens, {stored[-1] / MIB:.5g} MiB at {lengths[-1]}")
     ticks = [128, 1024, 8192, 65536]

@@ -135,14 +135,16 @@ const STYLE = `
 .book-lab label { margin: 0; }
 .book-lab :is(input:not([type=range]), select, textarea) { box-sizing: border-box; width: 100%; font: inherit; color: inherit;
   background: transparent; border: 1px solid var(--pst-color-text-muted, #888); border-radius: 0.25rem; padding: 0.15rem 0.4rem; }
+.book-lab :is(input[type=text], select) { min-height: 2.1em; } /* alike: a select has its own height of lines */
+.book-lab ::placeholder { color: inherit; opacity: 0.7; }
 .book-lab option { color: CanvasText; background: Canvas; }
 .book-lab :disabled { opacity: 0.5; }
 .lab-area { grid-template-columns: minmax(0, 1fr); }
 .lab-area textarea { font-family: monospace; font-size: 0.85em; resize: vertical; }
 .lab-check input { width: 1.2rem !important; height: 1.2rem; }
-.book-lab input[type=range] { box-sizing: border-box; width: 100%; margin: 0; padding: 0; accent-color: var(--blue); }
+.book-lab input[type=range] { box-sizing: border-box; width: 100%; margin: 0; padding: 0; accent-color: var(--pst-color-link, var(--blue)); }
 .lab-field input[type=range] { grid-column: 1 / -1; }
-.lab-buttons { column-span: all; }
+.lab-buttons { column-span: all; padding-top: 0.75rem; }
 .lab-buttons, .lab-presets { display: flex; flex-wrap: wrap; gap: 0.4rem 0.6rem; align-items: center; margin: 0; break-inside: avoid; }
 .lab-presets { margin: 0 0 0.75rem; }
 .lab-narrow .lab-presets button { min-height: 44px; font-size: 0.85em; padding: 0.2rem 0.6rem; }
@@ -175,8 +177,8 @@ const STYLE = `
 
 // Patterns, so that nothing is told by colour alone: var(--hatch), var(--dots), or var(--hatch-orange) as a fill in a lab's styles.
 const PATTERNS = {
-  hatch: [45, '<path d="M0 0V6" fill="none" stroke="currentColor" stroke-width="1.5"/>'],
-  dots: [0, '<circle cx="2" cy="2" r="1.1" fill="currentColor"/>'],
+  hatch: [45, '<path d="M3 0V6" fill="none" stroke="currentColor" stroke-width="2"/>'],
+  dots: [0, '<circle cx="3" cy="3" r="1.5" fill="currentColor"/>'],
 };
 const PAINTS = ["", "-blue", "-orange", "-green", "-purple"];
 let patterned = 0;

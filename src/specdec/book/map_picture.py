@@ -30,22 +30,22 @@ PARTS = {
     ),
     "Yield and cost": (
         Stop("output-count", "Output count", "is it 1.96 or 1.92?", 0, 3.4, ("chain",)),
-        Stop("decode-bandwidth", "One decode step", "bytes and operations", 1, 3.4),
-        Stop("elapsed-time", "Elapsed time", "acceptance is not speed", 0, 4.4, ("output-count", "decode-bandwidth")),
-        Stop("state", "State", "caches that go back", 1, 4.4, ("chain",)),
+        Stop("decode-bandwidth", "One decode step", "bytes and operations", 0, 4.4),
+        Stop("elapsed-time", "Elapsed time", "acceptance is not speed", 0, 5.4, ("output-count", "decode-bandwidth")),
+        Stop("state", "State", "caches that go back", 1, 3.4, ("chain",)),
     ),
     "Serving": (
-        Stop("kv-cache", "The KV cache", "bytes a token, exactly", 1, 5.8, ("state",)),
-        Stop("serving", "A serving system", "what speculation asks for", 1, 6.8, ("kv-cache",)),
+        Stop("kv-cache", "The KV cache", "bytes a token, exactly", 1, 4.8, ("state",)),
+        Stop("serving", "A serving system", "what speculation asks for", 1, 5.8, ("kv-cache",)),
     ),
     "Evaluation": (Stop("evaluation", "What a test shows", "claims and evidence", 1, 2, ("chain",)),),
     "Labs": (
-        Stop("char-decoder", "Character decoder", "all of it on real text", 0, 5.8, ("elapsed-time", "state")),
-        Stop("kv-storage", "KV storage", "size your own cache", 0, 6.8, ("kv-cache",)),
+        Stop("char-decoder", "Character decoder", "all of it on real text", 0, 6.8, ("elapsed-time", "state")),
+        Stop("kv-storage", "KV storage", "size your own cache", 1, 6.8, ("kv-cache",)),
         Stop("conformance", "Conformance", "test your own sampler", 1, 7.8, ("evaluation",)),
     ),
 }
-WIDTH, HEIGHT, STEP = 1.0, 0.62, 1.14  # of a box; its distance to the next column
+WIDTH, HEIGHT, STEP = 1.0, 0.62, 1.2  # of a box; its distance to the next column
 
 
 def book_map(caption: str) -> Drawing:
@@ -56,7 +56,7 @@ def book_map(caption: str) -> Drawing:
         for stop in stops:
             places[stop.page] = (stop.column * STEP, stop.row)
         left, top = (min(place) for place in zip(*(places[stop.page] for stop in stops), strict=True))
-        ax.text(left - 0.06, top - 0.2, part, size=12, style="italic")
+        ax.text(left + (0.06 if left else -0.06), top - 0.08, part, size=12, style="italic")
     for part, stops in PARTS.items():
         for stop in stops:
             x, y = places[stop.page]
@@ -68,7 +68,7 @@ def book_map(caption: str) -> Drawing:
             ax.text(x + WIDTH / 2, y + 0.45, stop.promise, ha="center", va="center", size=11.5)
             for need in stop.needs:
                 start, end = _ends(places[need], (x, y))
-                bow = "arc3,rad=-0.12" if y - places[need][1] > 3 else None  # past other boxes
+                bow = "arc3,rad=-0.12" if x == places[need][0] and y - places[need][1] > 1.5 else None  # past other boxes
                 arrow: dict[str, Any] = {"arrowstyle": "->", "color": "black", "linewidth": 1.5, "connectionstyle": bow}
                 ax.annotate("", end, start, arrowprops=arrow)
     bottom = max(y for _, y in places.values()) + HEIGHT
@@ -83,9 +83,11 @@ def _ends(start: tuple[float, float], end: tuple[float, float]) -> tuple[tuple[f
     if y0 == y1:
         side = WIDTH if x1 > x0 else 0
         return (x0 + side, y0 + HEIGHT / 2), (x1 + WIDTH - side, y1 + HEIGHT / 2)
-    if x0 == x1 and y1 - y0 > 3:  # from right edge to right edge
+    if x0 == x1 and y1 - y0 > 1.5:  # from right edge to right edge
         return (x0 + WIDTH, y0 + HEIGHT / 2), (x1 + WIDTH, y1 + HEIGHT / 2)
-    lean = (0.3 if y1 - y0 < 2 else 0.42) * (x1 - x0)  # past a row, an arrow keeps to the gap between the columns
+    if y1 - y0 > 2:  # past a row, an arrow keeps to the gap between the columns
+        return (x0, y0 + HEIGHT / 2), (x1 + 0.95 * WIDTH, y1)
+    lean = 0.3 * (x1 - x0)
     return (x0 + WIDTH / 2 + lean, y0 + HEIGHT), (x1 + WIDTH / 2 - lean, y1)
 
 

@@ -27,12 +27,12 @@ def strips_picture(
             y += 1
             ax.text(-0.02, y, label, ha="right", va="center")
             _strip(ax, law, y, symbols)
+            ax.vlines(np.arange(11) / 10, y + 0.36, y + 0.64, color=COLOURS[4], linewidth=0.7)  # tenths, beside the cells only
             said.append(f"{heading}, {label}: {_cells(law, symbols)}")
         y += 1.3
     for u in pins:
         ax.plot(float(u), 0.45, marker="v", color="C1", markersize=8, clip_on=False)
     ax.set(xlim=(0, 1), ylim=(y - 0.7, -0.5), xticks=np.arange(11) / 10, yticks=[], xlabel="uniform")
-    ax.grid(axis="x", color=COLOURS[4], alpha=0.5, linewidth=0.7, linestyle=":", zorder=0)
     ax.spines["left"].set_visible(False)
     marks = f" Marks at {', '.join(map(str, pins))}." if len(pins) else ""
     return figure(fig, alt="Unit strips cut into cells. " + "; ".join(said) + "." + marks, caption=caption)

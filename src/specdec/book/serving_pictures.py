@@ -24,10 +24,10 @@ def v_by_batch(
                 ax.plot([batch], [v(batch, context)], color=colour, marker=marker, markersize=8, linestyle="")
         told.append(
             f"behind {context:,} tokens v is " + ", ".join(f"{v(batch, context):.2f} at {batch}" for batch in batches[::2])
-            + "; " + ", ".join(f"{name} holds {batch}" for name, batch in zip(ends, largest, strict=True))
+            + "; " + ", ".join(f"{batch} fit on {name}" for name, batch in zip(ends, largest, strict=True))
         )  # fmt: skip
     for name, marker in ends.items():
-        ax.plot([], [], color=COLOURS[4], marker=marker, markersize=8, linestyle="", label=f"all that {name} holds")
+        ax.plot([], [], color=COLOURS[4], marker=marker, markersize=8, linestyle="", label=f"all that fits on {name}")
     ax.set(xscale="log", xlabel="texts in the batch", ylabel=f"v({gamma + 1})", ylim=(0.8, gamma + 1.4))
     ax.set_xticks(batches[::2], [str(batch) for batch in batches[::2]])
     ax.minorticks_off()

@@ -162,19 +162,19 @@ function map_picture(map, kind, unit, width) {
   const left = 34, top = 8, wide = (width - left - 1) / TENTHS.length, high = 26, bottom = top + map.rows.length * high;
   let inside = "", line = "", numbers = "";
   map.rows.forEach(({ name }, j) => {
-    const y = bottom - (j + 1) * high;
+    const y = bottom - (j + 1) * high, even = map.even[j] === null ? TENTHS.length : near(map.even[j]) * 10 + 0.5; // no α: beyond the last column
+    const border = left + Math.min(TENTHS.length, even) * wide;
     map.cells[j].forEach(({ gamma, ratio }, i) => {
       const x = left + i * wide, number = near(ratio), pays = below(ONE, ratio), best = kind === "gamma" && map.best[i] === gamma;
       const look = pays ? "yield-pays" : kind === "gamma" && equal(ratio, ONE) ? "yield-even" : "yield-loses";
       const shade = pays ? ` fill-opacity="${(0.08 + 0.4 * Math.min(1, Math.log2(number) / 2)).toFixed(2)}"` : "";
       inside += `<rect class="${look}" x="${x.toFixed(1)}" y="${y}" width="${wide.toFixed(1)}" height="${high}"${shade}/>`;
       const words = kind === "gamma" ? (number < 9.995 ? number.toFixed(2) : number.toFixed(1)) : String(gamma);
-      numbers += text((x + wide / 2).toFixed(1), y + 17, words, `text-anchor="middle"${best ? ' class="yield-best"' : ""}`);
+      const rim = pays && Math.abs(x + wide / 2 - border) > wide / 2 ? "" : " lab-over";
+      numbers += text((x + wide / 2).toFixed(1), y + 17, words, `text-anchor="middle" class="${best ? "yield-best" : ""}${rim}"`);
     });
     inside += text(left - 5, y + 17, name, 'text-anchor="end"');
-    const even = map.even[j] === null ? TENTHS.length : near(map.even[j]) * 10 + 0.5; // no α: beyond the last column
-    const x = left + Math.min(TENTHS.length, even) * wide;
-    if (map.rows[j].gammas[0]) line += `${line ? "L" : "M"}${x.toFixed(1)} ${y + high}V${y}`;
+    if (map.rows[j].gammas[0]) line += `${line ? "L" : "M"}${border.toFixed(1)} ${y + high}V${y}`;
   });
   TENTHS.forEach((alpha, i) => { inside += text((left + (i + 0.5) * wide).toFixed(1), bottom + 15, told(alpha), 'text-anchor="middle"'); });
   inside += `<path class="yield-line" d="${line}"/>${numbers}<rect class="yield-now" rx="4" width="${wide.toFixed(1)}" height="${high}"/>`;
@@ -247,7 +247,7 @@ const STYLE = `
 .yield-predict ol { margin: 0.3rem 0; padding-left: 1.3rem; }
 .yield-predict li { margin: 0.4rem 0; }
 .yield-predict button { margin: 0 0.3rem 0.2rem 0; }
-.yield-units label { display: inline-flex; gap: 0.4rem; align-items: baseline; margin-right: 1rem; }
+.yield-units label { display: inline-flex; gap: 0.4rem; align-items: center; margin-right: 1rem; }
 .yield-units input { width: auto !important; }
 .yield-stopped { fill: var(--blue); fill-opacity: 0.55; stroke: currentColor; }
 .yield-full { fill: var(--hatch-orange); stroke: var(--orange); stroke-width: 1.5; }
@@ -261,6 +261,7 @@ const STYLE = `
 .yield-even { fill: none; stroke: currentColor; stroke-opacity: 0.15; }
 .yield-loses { fill: var(--hatch); fill-opacity: 0.35; stroke: currentColor; stroke-opacity: 0.15; }
 .book-lab svg .yield-best { font-weight: 700; text-decoration: underline; }
+.lab-narrow svg .yield-best { font-weight: 400; } /* bold ones run together */
 .yield-line { fill: none; stroke: var(--orange); stroke-width: 3; }
 .yield-now { fill: none; stroke: currentColor; stroke-width: 3; }
 .yield-map { cursor: pointer; }
