@@ -170,7 +170,7 @@ function map_picture(map, kind, unit, width) {
       const shade = pays ? ` fill-opacity="${(0.08 + 0.4 * Math.min(1, Math.log2(number) / 2)).toFixed(2)}"` : "";
       inside += `<rect class="${look}" x="${x.toFixed(1)}" y="${y}" width="${wide.toFixed(1)}" height="${high}"${shade}/>`;
       const words = kind === "gamma" ? (number < 9.995 ? number.toFixed(2) : number.toFixed(1)) : String(gamma);
-      const rim = pays && Math.abs(x + wide / 2 - border) > wide / 2 ? "" : " lab-over";
+      const rim = look === "yield-loses" || Math.abs(x + wide / 2 - border) <= wide / 2 ? " lab-over" : "";
       numbers += text((x + wide / 2).toFixed(1), y + 17, words, `text-anchor="middle" class="${best ? "yield-best" : ""}${rim}"`);
     });
     inside += text(left - 5, y + 17, name, 'text-anchor="end"');
