@@ -11,6 +11,7 @@ from sphinx.pycode import ModuleAnalyzer
 
 from small_site import small_site
 from specdec.book import site
+from test_site import built
 
 GOOD = """:::{quiz} Which is $\\alpha$?
 - [ ] one $q$
@@ -46,6 +47,8 @@ def test_a_number_stays_with_its_unit_and_its_sign(build):
     held = "It takes 5~ms, 7.4~% of 10~GB/s at γ~=~1. See 3 models, x = y, 5 ms and the code."
     assert page.select_one("p").text.replace("\u00a0", "~") == held
     assert page.select_one("pre").text.strip() == "5 ms"
+    for signature in built("chapters/api").css("dt.sig"):
+        assert "\u00a0" not in signature.text(), "a default value that is copied is the code's"
 
 
 @pytest.mark.parametrize("kind", ["derived", "assumed", "measured", "cited"])

@@ -61,9 +61,12 @@ class HoldTogether(SphinxPostTransform):
 
     def run(self, **kwargs: Any) -> None:
         """Put no-break spaces into the text, code aside."""
+        signatures = self.document.findall(addnodes.desc_signature)
+        signed = {id(text) for signature in signatures for text in signature.findall(nodes.Text)}
         for text in list(self.document.findall(nodes.Text)):
             held = HELD.sub("\u00a0", text)
-            if held != text and not isinstance(text.parent, nodes.literal | nodes.math | nodes.FixedTextElement):
+            code = isinstance(text.parent, nodes.literal | nodes.math | nodes.FixedTextElement) or id(text) in signed
+            if held != text and not code:
                 text.parent.replace(text, nodes.Text(held))
 
 
