@@ -45,6 +45,17 @@ def test_an_empty_text_is_an_error(alt, caption):
         drawn(alt, caption)
 
 
+def test_a_bar_of_no_size_has_no_edge():
+    def shapes(heights):
+        fig, ax = figures.new()
+        ax.bar(range(len(heights)), heights, edgecolor="C1")
+        ax.set(xlim=(0, 4), ylim=(0, 4), xticks=[], yticks=[])
+        return figures.figure(fig, alt="Bars", caption="Some.").svg.count("<path")
+
+    assert shapes([1, 0, 2, 0]) == shapes([1, 2])
+    assert shapes([1, 2]) == shapes([1]) + 1
+
+
 def test_the_same_figure_is_the_same_text_and_two_figures_share_no_id():
     assert html(drawn()) == html(drawn())
     ids = [tag["id"] for alt in ("one", "two") for tag in BeautifulSoup(html(drawn(alt)), "html.parser").find_all(id=True)]

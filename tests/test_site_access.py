@@ -4,9 +4,7 @@ Needs `_build/html` (`make book`) and Chromium, like test_site.py.
 """
 
 import functools
-import http.server
 import re
-import threading
 from collections import Counter
 from contextlib import suppress
 from itertools import pairwise
@@ -16,7 +14,7 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import TimeoutError, expect
 
-from specdec.book import access
+from specdec.book import access, weigh
 from test_site import OTHERS, PAGES, SITE, address, browser, built, context, path_of, visit  # noqa: F401  (fixtures among them)
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
@@ -250,7 +248,7 @@ def test_paper_has_the_solutions_and_the_hidden_cells_open_and_nothing_cut(visit
 def pages_server():
     """The site as a host of static sites serves it: in a folder, and `404.html` for what is missing."""
 
-    class Pages(http.server.SimpleHTTPRequestHandler):
+    class Pages(weigh.Quiet):
         folder = "/"
 
         def translate_path(self, path):
@@ -265,13 +263,8 @@ def pages_server():
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Pages, directory=SITE))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield Pages, f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
+    with weigh.answering(functools.partial(Pages, directory=SITE)) as root:
+        yield Pages, root.rstrip("/")
 
 
 @pytest.mark.parametrize("folder", ["/draft-verify-correct/", "/preview/draft-verify-correct/", "/"])

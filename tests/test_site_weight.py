@@ -11,10 +11,7 @@ import os
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from bs4 import BeautifulSoup
@@ -70,12 +67,11 @@ def test_a_weight_is_exact_and_a_jump_is_seen(browser, tmp_path):  # noqa: F811
     assert jumps.paint > 0
 
 
-@contextmanager
 def served_in_pieces(page):
-    """Serve a page on loopback, the second half of it two seconds after the first, and yield its address."""
+    """Serve a page on loopback, the second half of it two seconds after the first."""
 
-    class InPieces(BaseHTTPRequestHandler):
-        def do_GET(self):
+    class InPieces(weigh.Quiet):
+        def do_GET(self):  # noqa: N802  (its name in http.server)
             self.send_response(200)
             self.end_headers()
             half = len(page) // 2
@@ -83,15 +79,7 @@ def served_in_pieces(page):
                 time.sleep(wait)
                 self.wfile.write(piece.encode())
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), InPieces) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/"
-        finally:
-            server.shutdown()
+    return weigh.answering(InPieces)
 
 
 @pytest.mark.parametrize("change", [str, light.lighter])

@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 STYLE = matplotlib.rc_params_from_file(str(Path(__file__).with_name("book.mplstyle")), use_default_template=False)
 COLOURS: tuple[str, ...] = tuple(STYLE["axes.prop_cycle"].by_key()["color"])
@@ -46,6 +47,9 @@ def figure(fig: Figure, alt: str, caption: str) -> Drawing:
     """Turn a figure into an inline drawing: `alt` says what is seen, `caption` the finding, in plain text."""
     if not alt.strip() or not caption.strip():
         raise ValueError("a figure needs alternative text and a caption")
+    for patch in (patch for ax in fig.axes for patch in ax.patches if isinstance(patch, Rectangle)):
+        if not (patch.get_width() and patch.get_height()):
+            patch.set_visible(False)  # a bar of no size would show its edge
     # The salt makes the ids inside the SVG the same in every build, and different from other figures'.
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": alt}):
         buffer = io.StringIO()

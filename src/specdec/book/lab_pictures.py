@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from specdec.book.figures import COLOURS, DASHES, Drawing, figure, new
 
 HATCHES = ("", "///", "..", "xx", "--")
@@ -18,8 +16,7 @@ def stacked_bars(ax: Any, parts: Mapping[str, Mapping[str, float]]) -> list[floa
     for kind, colour, hatch in zip(kinds, COLOURS, HATCHES, strict=False):
         widths = [numbers.get(kind, 0.0) for numbers in parts.values()]
         face = "none" if hatch else colour
-        drawn = [width or np.nan for width in widths]  # a bar of no width would show its edge
-        ax.barh(list(parts), drawn, 0.6, ends, facecolor=face, edgecolor=colour, hatch=hatch, label=kind)
+        ax.barh(list(parts), widths, 0.6, ends, facecolor=face, edgecolor=colour, hatch=hatch, label=kind)
         ends = [end + width for end, width in zip(ends, widths, strict=True)]
     return ends
 

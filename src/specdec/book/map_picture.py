@@ -68,7 +68,7 @@ def book_map(caption: str) -> Drawing:
             ax.text(x + WIDTH / 2, y + 0.45, stop.promise, ha="center", va="center", size=11.5)
             for need in stop.needs:
                 start, end = _ends(places[need], (x, y))
-                bow = "arc3,rad=-0.12" if x == places[need][0] and y - places[need][1] > 1.5 else None  # past other boxes
+                bow = "arc3,rad=-0.12" if _passes(places[need], (x, y)) else None
                 arrow: dict[str, Any] = {"arrowstyle": "->", "color": "black", "linewidth": 1.5, "connectionstyle": bow}
                 ax.annotate("", end, start, arrowprops=arrow)
     bottom = max(y for _, y in places.values()) + HEIGHT
@@ -77,13 +77,18 @@ def book_map(caption: str) -> Drawing:
     return figure(fig, alt=_in_words(), caption=caption)
 
 
+def _passes(start: tuple[float, float], end: tuple[float, float]) -> bool:
+    """Whether an arrow stays in its column and goes past other boxes."""
+    return start[0] == end[0] and end[1] - start[1] > 1.5
+
+
 def _ends(start: tuple[float, float], end: tuple[float, float]) -> tuple[tuple[float, float], tuple[float, float]]:
     """Where an arrow leaves one box and meets the other: sideways in a row or past other boxes, else from bottom to top."""
     (x0, y0), (x1, y1) = start, end
     if y0 == y1:
         side = WIDTH if x1 > x0 else 0
         return (x0 + side, y0 + HEIGHT / 2), (x1 + WIDTH - side, y1 + HEIGHT / 2)
-    if x0 == x1 and y1 - y0 > 1.5:  # from right edge to right edge
+    if _passes(start, end):  # from right edge to right edge
         return (x0 + WIDTH, y0 + HEIGHT / 2), (x1 + WIDTH, y1 + HEIGHT / 2)
     if y1 - y0 > 2:  # past a row, an arrow keeps to the gap between the columns
         return (x0, y0 + HEIGHT / 2), (x1 + 0.95 * WIDTH, y1)

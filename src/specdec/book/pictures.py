@@ -20,8 +20,7 @@ def overlap_picture(p: Array, q: Array, symbols: Sequence[str], caption: str) ->
     )
     for ax, (title, extra, hatch, name) in zip(axes, panels, strict=True):
         ax.bar(places, accepted, color="C0", label="accepted")
-        drawn = np.where(extra > 0, extra, np.nan)  # a bar of no height would show its edge
-        ax.bar(places, drawn, bottom=accepted, facecolor="none", edgecolor="C1", hatch=hatch, label=name)
+        ax.bar(places, extra, bottom=accepted, facecolor="none", edgecolor="C1", hatch=hatch, label=name)
         ax.set(title=title, xticks=places, xticklabels=list(symbols), ylim=(0, 1.25 * float(max(p.max(), q.max()))))
         ax.legend(loc="upper center", ncols=2)
     axes[0].set_ylabel("probability")

@@ -11,7 +11,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,15 +74,22 @@ class Weight:
         return sum(packed for _, packed in self.parts.values())
 
 
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Answers with the files of a folder, and keeps no log."""
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def served(site: Path) -> AbstractContextManager[str]:
+    """Serve a folder on loopback; the context is its address with a slash at the end."""
+    return answering(functools.partial(Quiet, directory=str(site)))
+
+
 @contextmanager
-def served(site: Path) -> Iterator[str]:
-    """Serve a folder on loopback, and yield its address with a slash at the end."""
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site)))
+def answering(handler: Callable[..., Any]) -> Iterator[str]:
+    """Let a handler answer on loopback, and yield the address with a slash at the end."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/"
