@@ -79,12 +79,22 @@ def test_the_contents_beside_it_are_whole(wide):
 
 
 # What a reader of a phone can't bring into sight: formulas in a line that end beyond their box, captions beyond the screen.
+# Signs that begin a line though they belong to the formula before them; proofs that begin elsewhere than the first.
 # And in the dark, outputs of ours that do not begin where their cell does, as the theme's box for others would have it.
 LOST = """() => {
   const right = (part) => part.getBoundingClientRect().right, left = (part) => part.getBoundingClientRect().left;
+  const indent = (part) => getComputedStyle(part).paddingLeft;
+  const behind = (part) => {
+    const sign = document.createRange();
+    sign.setStart(part.nextSibling, 0);
+    sign.setEnd(part.nextSibling, 1);
+    return sign;
+  };
   const all = (where, wrong) => [...document.querySelectorAll(where)].filter(wrong).map((part) => part.textContent.slice(0, 60));
   return {
     formulas: all("span.math", (part) => right(part.querySelector("mjx-math")) > right(part) + 1),
+    signs: all("span.math", (part) => /^[.,;:!?)]/.test(part.nextSibling?.data) && left(behind(part)) < right(part) - 1),
+    proofs: all("div[class='proof admonition']", (part) => indent(part) !== indent(document.querySelector("#proof"))),
     captions: all(".result-table caption", (part) => right(part) > innerWidth),
     outputs: all(".cell > .cell_output .text_html > :is(.result-table, .book-figure, .book-lab)", (part) =>
       left(part) !== left(part.closest(".cell"))),
@@ -97,7 +107,7 @@ def lost(page):
     return {kind: where for kind, where in page.evaluate(LOST).items() if where}
 
 
-def test_its_formulas_captions_and_outputs_are_whole_and_in_line(narrow):
+def test_what_is_on_it_is_whole_and_in_line(narrow):
     assert lost(narrow) == {}
 
 
@@ -234,11 +244,12 @@ def test_contents_that_are_cut_are_seen(visit):  # noqa: F811
 
 
 def test_what_is_cut_or_out_of_line_is_seen(visit):  # noqa: F811
-    page = visit("chapters/results", 390, "dark")
+    page = visit("chapters/output-count", 390, "dark")
     assert lost(page) == {}
     page.add_style_tag(content=""".bd-article .result-table caption { position: static; max-width: none }
-      .cell_output .text_html { padding: 0.5rem !important } .math mjx-math { width: 800px !important }""")
-    assert set(lost(page)) == {"formulas", "captions", "outputs"}
+      .cell_output .text_html { padding: 0.5rem !important } .math mjx-math { width: 800px !important }
+      .held { white-space: normal } .bd-article div#proof { padding: 3rem !important }""")
+    assert set(lost(page)) == {"formulas", "signs", "proofs", "captions", "outputs"}
 
 
 def test_a_table_fades_where_it_goes_on_until_it_is_scrolled_to(visit):  # noqa: F811

@@ -134,17 +134,10 @@ def _formula(node: nodes.Element, tex: str, display: bool) -> str:
         return f"<code>{html.escape(tex)}</code>"
 
 
-OPENS, CLOSES = "([\u201c\u2018", ".,;:!?)]\u201d\u2019\u2026"
-JOINER = "\u2060"  # beside a formula a line may break, even before a full stop, unless a word joiner stands between them
-
-
 def visit_math(translator: Any, node: nodes.math) -> None:
-    """Write a formula within a line, on one line with what opens before it and what closes behind it."""
+    """Write a formula within a line."""
     start = translator.starttag(node, "span", "", CLASS="math notranslate nohighlight")
-    place = node.parent.index(node)
-    before, behind = (node.parent[at].astext() if 0 <= at < len(node.parent) else "" for at in (place - 1, place + 1))
-    joined = [JOINER if before and before[-1] in OPENS else "", JOINER if behind and behind[0] in CLOSES else ""]
-    translator.body.append(f"{start}{_formula(node, node.astext(), False)}</span>".join(joined))
+    translator.body.append(f"{start}{_formula(node, node.astext(), False)}</span>")
     raise nodes.SkipNode
 
 
@@ -230,6 +223,11 @@ def icon(classes: str, attributes: str = "") -> str:
 WORD = re.compile(r'<span class="pre">([^<]*)</span>')
 
 
+# A line may break beside a formula, as it is a box, even before a full stop, and in Chromium a word joiner does not hold it.
+INLINE = '(?><span class="math notranslate nohighlight"><mjx-container.*?</mjx-container></span>)'
+HELD = re.compile(rf"([(\[\u201c\u2018]+){INLINE}([.,;:!?)\]\u201d\u2019\u2026]*)|{INLINE}([.,;:!?)\]\u201d\u2019\u2026]+)", re.S)
+
+
 def lighter(page: str) -> str:
     """Return a page with icons drawn and its formulas' rules, without spans for single words or assets that nothing uses."""
     page = WORD.sub(r"\1", page)
@@ -241,6 +239,7 @@ def lighter(page: str) -> str:
     for asset, uses in ONLY_WITH.items():
         if not any(use in page for use in uses):
             page = re.sub(rf'\s*<(script|link)\b[^>]*({asset})[^>]*>(</script>)?', "", page)
+    page = HELD.sub(r'<span class="held">\g<0></span>', page)
     root = re.search('data-content_root="([^"]*)"', page)
     if root and "<mjx-container" in page:
         style = maths_style(page).replace("FONTS/", f"{root[1]}_static/mathjax/")
