@@ -19,7 +19,7 @@ def count_by_gamma(alphas: Sequence[Any], largest: int, caption: str) -> Drawing
         means = [float(expected_count(alpha, gamma)) for gamma in gammas]
         limit = 1 / (1 - float(alpha))
         ax.plot(gammas, means, marker=marker, markersize=4, color=colour, linestyle=dashes)
-        ax.hlines(limit, 0, largest, color=colour, linewidth=0.8, linestyle=":")
+        ax.hlines(limit, 0, largest, color=colour, linewidth=1.4, linestyle=":")
         ax.annotate(f"α = {float(alpha):g}", (largest, means[-1]), (8, 0), textcoords="offset points", va="center")
         told.append(f"alpha {float(alpha):g}: {means[2]:.2f} at gamma 2, {means[-1]:.2f} at gamma {largest}, limit {limit:.2f}")
     ax.set(xlabel="proposals per round γ", ylabel="tokens per round E[K]", xlim=(0, largest + 1.6), ylim=(0.8, None))
